@@ -1,0 +1,301 @@
+"""The results: exchanges, handshakes, groups and the whole analysis, as plain records.
+
+Fields carry the names and meanings of the output (`docs/definitions.md`). Times are int ns since the Unix epoch and
+durations float milliseconds here; the output layer turns times into text. Unknown is None, never 0.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from hsa.capture.records import Trace
+from hsa.dissectors.reading import Phase
+
+
+@dataclass(slots=True)
+class MessageFact:
+    """One JSON-RPC message of an exchange, as `hsa exchanges` prints it."""
+
+    direction: str
+    """`up` or `down`."""
+    kind: str
+    rpc_id: str | int | float | None
+    method: str | None
+    at_ns: int
+
+
+@dataclass(slots=True, eq=False)
+class Exchange:
+    """One HTTP exchange, with what its protocol and its session make of it. Frames are frame keys."""
+
+    serial: int
+    """Order of arrival in the analysis; `id` in output is the rank by `request_start`."""
+    trace: int
+    connection: int
+    """Wireshark's tcp.stream."""
+    stream: int | None
+    http: str
+    client: str
+    server: str
+    method: str | None
+    target: str | None
+    authority: str | None
+    status: int | None
+    request_start: int | None
+    request_end: int | None
+    response_start: int | None
+    response_end: int | None
+    bytes_up: int
+    bytes_down: int
+    request_body: int | None
+    response_body: int | None
+    content_type: str | None
+    complete: bool
+    first_frame: int
+    last_frame: int
+    protocol: str | None = None
+    operation: str | None = None
+    phase: Phase | None = None
+    handshake: int | None = None
+    hop: int | None = None
+    messages: list[MessageFact] = field(default_factory=list)
+    tls: dict[str, Any] | None = None
+
+
+@dataclass(slots=True)
+class Note:
+    """An observation of a public kind, with the frames that show it."""
+
+    kind: str
+    count: int = 1
+    frames: list[tuple[int, int, int]] = field(default_factory=list)
+    """(index of the trace, first frame, last frame); at most a few are kept."""
+    detail: str = ""
+
+
+@dataclass(slots=True)
+class PhaseNumbers:
+    round_trips: int = 0
+    ms: float | None = 0.0
+    """Union of its exchanges' spans."""
+    bytes_up: int | None = 0
+    bytes_down: int | None = 0
+
+
+@dataclass(slots=True)
+class Capability:
+    """One advertised capability and what its own JSON costs."""
+
+    name: str
+    bytes: int
+    tokens: int | None
+
+
+@dataclass(slots=True)
+class Metadata:
+    """What an LLM-driven client would ingest."""
+
+    bytes: int | None = None
+    tokens: int | None = None
+    tokenizer: str | None = None
+    context_share: float | None = None
+    usd_per_million: float | None = None
+    capabilities: int | None = None
+    names: tuple[str, ...] = ()
+    per_capability: tuple[Capability, ...] = ()
+    """Largest first."""
+    instructions_tokens: int | None = None
+    """Tokens of server instructions, part of `tokens`."""
+
+
+@dataclass(slots=True)
+class Refetches:
+    exchanges: int = 0
+    unchanged: int = 0
+    bytes_up: int = 0
+    bytes_down: int = 0
+    tokens: int | None = 0
+
+
+@dataclass(slots=True)
+class Tasks:
+    operations: int = 0
+    exchanges: int = 0
+    retries: int = 0
+    failed: int = 0
+
+
+@dataclass(slots=True)
+class Hop:
+    client: str
+    server: str
+    client_port: int | None = None
+    start: int | None = None
+    time_to_ready_ms: float | None = None
+    round_trips: int | None = None
+    connections: int | None = None
+    bytes_up: int | None = None
+    bytes_down: int | None = None
+    exchanges: tuple[int, ...] = ()
+
+
+@dataclass(slots=True, eq=False)
+class Handshake:
+    """One handshake (or warm contact), field by field as in the output."""
+
+    id: int = 0
+    protocol: str = ""
+    era: str | None = None
+    version: str | None = None
+    transport: str | None = None
+    client: str = ""
+    """Address of the client."""
+    client_name: str | None = None
+    server: str = ""
+    """Address and port."""
+    server_name: str | None = None
+    authority: str | None = None
+    outcome: str = "incomplete"
+    cause: str | None = None
+    detail: str | None = None
+    ready_by: str | None = None
+    warm: bool = False
+    observed: bool = True
+    attribution: str = "exact"
+    bound: dict[str, Any] = field(default_factory=dict)
+    """Field name to `at_least`, or {"estimate": {"low": .., "high": ..}}."""
+    vantage: str = "unknown"
+    rtt_client_ms: float | None = None
+    rtt_server_ms: float | None = None
+    start: int | None = None
+    ready: int | None = None
+    time_to_ready_ms: float | None = None
+    client_time_to_ready_ms: float | None = None
+    wire_time_ms: float | None = None
+    user_wait_ms: float | None = None
+    time_to_outcome_ms: float | None = None
+    connect_ms: float | None = None
+    tls_ms: float | None = None
+    round_trips: int | None = 0
+    critical_round_trips: int | None = 0
+    network_round_trips: int | None = None
+    attempts: int | None = 0
+    retries: int | None = 0
+    redirects: int | None = 0
+    connections: int | None = 0
+    connections_opened: int | None = 0
+    connections_failed: int | None = 0
+    streams: int | None = 0
+    bytes_up: int | None = 0
+    bytes_down: int | None = 0
+    captured_bytes_up: int | None = None
+    captured_bytes_down: int | None = None
+    phases: dict[str, PhaseNumbers] = field(default_factory=dict)
+    metadata: Metadata = field(default_factory=Metadata)
+    after_ready: PhaseNumbers = field(default_factory=PhaseNumbers)
+    refetches: Refetches = field(default_factory=Refetches)
+    first_task: str = "none"
+    tasks: Tasks = field(default_factory=Tasks)
+    hops: list[Hop] = field(default_factory=list)
+    parent: int | None = None
+    auth: bool = False
+    """An authentication exchange is part of it (groups are split by it)."""
+    exchanges: tuple[int, ...] = ()
+    """Serials of the four phases' exchanges and attempts, on the first hop (ids in output)."""
+    frames: tuple[int, int] = (0, 0)
+    """Frame keys of its first and last packet."""
+    notes: list[Note] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class Interval:
+    median: float | None
+    p95: float | None
+    low: float | None
+    """Low end of the bootstrap 95 % interval of the median."""
+    high: float | None
+
+
+@dataclass(slots=True)
+class Group:
+    """Handshakes that agree in protocol, era, version, transport, server, outcome, warm, auth and vantage."""
+
+    protocol: str
+    era: str | None
+    version: str | None
+    transport: str | None
+    server: str
+    outcome: str
+    warm: bool
+    auth: bool
+    vantage: str
+    n: int
+    n_exact: int
+    round_trips: float | None
+    critical_round_trips: float | None
+    connections: float | None
+    bytes_up: float | None
+    bytes_down: float | None
+    tokens: float | None
+    time_to_ready_ms: Interval
+    wire_time_ms: Interval
+
+
+@dataclass(slots=True)
+class Startup:
+    """A client that dials several counterparts at once or in series."""
+
+    client: str
+    handshakes: int
+    round_trips: int
+    critical_round_trips: int
+    ms: float
+    could_be_critical_round_trips: int
+    could_be_ms: float
+    slowest: str | None
+
+
+@dataclass(slots=True)
+class ConnectionCounts:
+    tcp: int = 0
+    agent: int = 0
+    other_http: int = 0
+    opaque: int = 0
+    other: int = 0
+    empty: int = 0
+    failed: int = 0
+
+
+@dataclass(slots=True)
+class DamageFact:
+    kind: str
+    count: int = 1
+    bytes: int = 0
+    frames: list[tuple[int, int, int]] = field(default_factory=list)
+    detail: str = ""
+
+
+@dataclass(slots=True)
+class Analysis:
+    """Everything `hsa analyze` knows about the captures."""
+
+    traces: list[Trace] = field(default_factory=list)
+    handshakes: list[Handshake] = field(default_factory=list)
+    groups: list[Group] = field(default_factory=list)
+    startup: list[Startup] = field(default_factory=list)
+    connections: ConnectionCounts = field(default_factory=ConnectionCounts)
+    probes: int = 0
+    other_protocols: dict[str, int] = field(default_factory=dict)
+    notes: list[Note] = field(default_factory=list)
+    damage: list[DamageFact] = field(default_factory=list)
+    errors: list[tuple[str, str]] = field(default_factory=list)
+    """(file, why it cannot be read as a capture)."""
+    exchange_ids: dict[int, int] = field(default_factory=dict)
+    """Serial to id (rank by request start over all exchanges of the capture)."""
+    packets_by_link_type: dict[int, int] = field(default_factory=dict)
+    protocols_not_tcp: dict[str, int] = field(default_factory=dict)
+    undecoded: dict[str, int] = field(default_factory=dict)
+    """Reason to number of connections that were not decoded."""
+    bugs: int = 0
+    """Faults of hsa's own that were caught."""

@@ -1,0 +1,115 @@
+"""One TCP connection as the capture shows it: who, when, how it opened and closed, what is missing.
+
+The stream layer fills these facts; the layers above only read them. Only streams that may carry agent
+traffic get such an object; all others stay rows of columns and are counted.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from hsa.capture.records import Int32, Int64
+
+
+@dataclass(slots=True, frozen=True)
+class Endpoint:
+    """Address (text form, IPv6 without brackets) and port."""
+
+    address: str
+    port: int
+
+    def __str__(self) -> str:
+        return f"[{self.address}]:{self.port}" if ":" in self.address else f"{self.address}:{self.port}"
+
+
+@dataclass(slots=True, eq=False)
+class Connection:
+    """Facts about one TCP connection. Pairs are indexed by `Direction` (0 client to server, 1 server to client)."""
+
+    trace: int
+    """Index of the trace in which it first appears."""
+    number: int
+    """Wireshark's `tcp.stream` in that trace."""
+    client: Endpoint
+    server: Endpoint
+    syn_ns: int | None = None
+    """First SYN of the client; None when not captured."""
+    syn_ack_ns: int | None = None
+    """First SYN-ACK."""
+    established_ns: int | None = None
+    """The ACK that ends the TCP handshake."""
+    syns: int = 0
+    """SYNs sent by the client (retransmissions counted, capture duplicates not)."""
+    first_ns: int = 0
+    last_ns: int = 0
+    first_frame: int = 0
+    last_frame: int = 0
+    fin_ns: list[int | None] = field(default_factory=lambda: [None, None])
+    """First FIN of each direction."""
+    rst_ns: list[int | None] = field(default_factory=lambda: [None, None])
+    """First RST of each direction."""
+    seen_packets: list[int] = field(default_factory=lambda: [0, 0])
+    """Packets of each direction, capture duplicates left out."""
+    payload_bytes: list[int] = field(default_factory=lambda: [0, 0])
+    """Distinct TCP payload bytes delivered to the layers above."""
+    retransmissions: int = 0
+    duplicates: int = 0
+    """Packets captured more than once, beyond the first copy."""
+    out_of_order: int = 0
+    gaps: list[int] = field(default_factory=lambda: [0, 0])
+    """Bytes missing from the capture in each direction."""
+    mid_start: list[bool] = field(default_factory=lambda: [False, False])
+    """The direction's beginning was not captured."""
+    conflicts: int = 0
+    """Overlapping segments whose bytes differ (the first copy wins)."""
+    offload: bool = False
+    """Segments larger than any MSS or with zero IP length: taken before segmentation or after merging."""
+    clock_steps: int = 0
+    """Times the capture clock went backwards within this connection."""
+    proxied_client: Endpoint | None = None
+    """Client named by a PROXY protocol header ahead of the stream."""
+    proxied_server: Endpoint | None = None
+    kind: str = "other"
+    """What it carries, decided by the driver: `http`, `tls`, `other`, `empty`."""
+    sizes: list[tuple[Int64, Int32]] = field(default_factory=list)
+    """Per block: capture times and original lengths of its frames, negative for server to client."""
+
+    @property
+    def closed_ns(self) -> int | None:
+        """When the connection was over: both FINs or any RST; None while open at the end of the capture."""
+        resets = [t for t in self.rst_ns if t is not None]
+        if resets:
+            return min(resets)
+        if self.fin_ns[0] is not None and self.fin_ns[1] is not None:
+            return max(self.fin_ns[0], self.fin_ns[1])
+        return None
+
+    def captured_bytes(self, start_ns: int, end_ns: int) -> tuple[int, int]:
+        """(up, down): original lengths of all frames captured in [start_ns, end_ns]."""
+        up = down = 0
+        for times, lengths in self.sizes:
+            part = lengths[(times >= start_ns) & (times <= end_ns)]
+            up += int(part[part > 0].sum(dtype=np.int64))
+            down -= int(part[part < 0].sum(dtype=np.int64))
+        return up, down
+
+
+@dataclass(slots=True)
+class FailedConnection:
+    """An attempt to connect that no connection came of."""
+
+    trace: int
+    number: int
+    client: Endpoint
+    server: Endpoint
+    syn_ns: int
+    """First SYN."""
+    end_ns: int
+    """The refusal, or the last SYN when none came."""
+    refused: bool
+    """Answered by RST (or ICMP unreachable); else unanswered."""
+    first_frame: int
+    last_frame: int
+    packets: int

@@ -1,0 +1,214 @@
+"""The contract between layers: where and when bytes were seen, pieces of a stream, damage, events, dissectors.
+
+A dissector is fed pieces of a byte stream, direction by direction, and yields events, damage, and payload
+for the layer above. It knows no socket, file or clock. Nothing raises because of what a capture contains.
+Times are int ns since the Unix epoch; sizes are bytes; intervals are half-open; frames are frame keys
+(`hsa.capture.records.frame_key`: the plain frame number in the first file). Unknown is None.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Any, NamedTuple, Protocol
+
+
+class Direction(IntEnum):
+    """Which way bytes travel on a connection."""
+
+    C2S = 0
+    S2C = 1
+
+    @property
+    def other(self) -> Direction:
+        return Direction(1 - self)
+
+
+C2S, S2C = Direction.C2S, Direction.S2C
+
+
+class Seen(NamedTuple):
+    """Where and when something was seen: the frames and capture times of its first and last byte."""
+
+    first_frame: int
+    last_frame: int
+    t_first_ns: int
+    t_last_ns: int
+
+    def to(self, other: Seen) -> Seen:
+        """From the start of this to the end of `other`."""
+        return Seen(self.first_frame, other.last_frame, self.t_first_ns, other.t_last_ns)
+
+
+class Chunk:
+    """Consecutive bytes of one direction of a stream, with the packets they came in.
+
+    A chunk is one packet's payload or a run of packets whose payloads follow each other. The bytes of a run
+    are gathered only when `data` is asked for, so that bulk bodies can be counted without being copied.
+    """
+
+    __slots__ = ("_data", "_ends", "_frames", "_gather", "_size", "_times", "seen")
+
+    def __init__(self, data: bytes, seen: Seen) -> None:
+        self._data: bytes | None = data
+        self._size = len(data)
+        self._ends: Sequence[int] | None = None
+        self._frames: Sequence[int] = ()
+        self._times: Sequence[int] = ()
+        self._gather: Callable[[int, int], bytes] | None = None
+        self.seen = seen
+        """From the first byte to the last."""
+
+    @classmethod
+    def run(
+        cls,
+        gather: Callable[[int, int], bytes],
+        ends: Sequence[int],
+        frames: Sequence[int],
+        times: Sequence[int],
+    ) -> Chunk:
+        """A run of packets: `ends[i]` is the offset behind packet i's last byte, strictly rising; `frames`, `times`
+        are parallel to it. `gather(start, stop)` gives the bytes of that range. Lists or numpy arrays."""
+        chunk = cls.__new__(cls)
+        chunk._data = None
+        chunk._gather = gather
+        chunk._size = int(ends[-1])
+        chunk._ends, chunk._frames, chunk._times = ends, frames, times
+        chunk.seen = Seen(int(frames[0]), int(frames[-1]), int(times[0]), int(times[-1]))
+        return chunk
+
+    def __len__(self) -> int:
+        return self._size
+
+    @property
+    def data(self) -> bytes:
+        """All bytes (gathered on first use)."""
+        if self._data is None:
+            assert self._gather is not None
+            self._data = self._gather(0, self._size)
+        return self._data
+
+    def part(self, start: int, stop: int) -> Seen:
+        """Where bytes [start, stop) were seen; start < stop."""
+        ends = self._ends
+        if ends is None:
+            return self.seen
+        i, j = bisect_right(ends, start), bisect_left(ends, stop)
+        return Seen(int(self._frames[i]), int(self._frames[j]), int(self._times[i]), int(self._times[j]))
+
+    def cut(self, start: int, stop: int | None = None) -> Chunk:
+        """The bytes [start, stop) as a chunk of their own; start < stop."""
+        stop = self._size if stop is None else stop
+        if start == 0 and stop == self._size:
+            return self
+        ends = self._ends
+        if ends is None:
+            assert self._data is not None
+            return Chunk(self._data[start:stop], self.seen)
+        i, j = bisect_right(ends, start), bisect_left(ends, stop)
+        if i == j or (self._data is not None and j - i < 64):
+            return Chunk(
+                self._data[start:stop] if self._data is not None else self._bytes(start, stop),
+                self.part(start, stop),
+            )
+        frames, times = self._frames[i : j + 1], self._times[i : j + 1]
+        return Chunk.run(
+            lambda a, b: self._bytes(start + a, start + b),
+            [min(int(e), stop) - start for e in ends[i : j + 1]],
+            frames,
+            times,
+        )
+
+    def _bytes(self, start: int, stop: int) -> bytes:
+        if self._data is not None:
+            return self._data[start:stop]
+        assert self._gather is not None
+        return self._gather(start, stop)
+
+    def __repr__(self) -> str:
+        return f"Chunk({self._size} bytes, frames {self.seen.first_frame}-{self.seen.last_frame})"
+
+
+@dataclass(slots=True)
+class Gap:
+    """Bytes of a stream that the capture does not hold."""
+
+    size: int
+    """Missing bytes; -1 when their number is unknown."""
+    seen: Seen
+    """Last packet before and first packet after the hole."""
+
+
+@dataclass(slots=True)
+class Damage:
+    """Something that could not be read, and why."""
+
+    kind: str
+    """`gap`, `cut`, `malformed`, `undecoded`, `limit`, `bug`."""
+    layer: str
+    """Dissector that says so: `tcp`, `http1`, `sse`, ..."""
+    direction: Direction | None
+    seen: Seen
+    bytes: int
+    """Bytes fed that no event covers."""
+    rule: str = ""
+    """Rule broken, such as `RFC 9112 section 7.1`."""
+    detail: str = ""
+
+
+@dataclass(slots=True)
+class Payload:
+    """Bytes (or a hole) for the layer above."""
+
+    direction: Direction
+    item: Chunk | Gap
+    bytes: int
+    """Bytes consumed at this layer (framing included)."""
+    stream: int | None = None
+    """Stream within the connection, for layers that multiplex."""
+
+
+class Event(Protocol):
+    """What every event has; the classes are named `<Protocol><Noun>` and use the RFC's field names."""
+
+    direction: Direction
+    seen: Seen
+    bytes: int
+    """Bytes consumed at the event's own layer."""
+
+
+Item = Chunk | Gap
+
+
+class Dissector(Protocol):
+    """Fed pieces of one connection, in capture order per direction."""
+
+    def feed(self, direction: Direction, item: Item) -> Iterator[Any]:
+        """Yield the events, `Damage` and `Payload` that this piece completes."""
+        ...
+
+    def close(self) -> Iterator[Any]:
+        """Yield what is left when no more will come."""
+        ...
+
+
+class Probe(IntEnum):
+    """Answer of a dissector's `probe`."""
+
+    NO = 0
+    YES = 1
+    MORE = 2
+
+
+@dataclass(slots=True, frozen=True)
+class Spec:
+    """How a protocol introduces itself to `registry.ALL`."""
+
+    name: str
+    rides_on: str
+    """`tcp`, `http`, `sse`, `json-rpc`, ... : the layer whose payload it reads."""
+    probe: Callable[[Direction, bytes], Probe]
+    """Whether a stream that begins with these bytes (in this direction) is this protocol."""
+    dissector: Callable[[], Dissector]
