@@ -16,7 +16,7 @@ class Role(StrEnum):
     """What an exchange is to a session."""
 
     OPENING = "opening"
-    """Begins a handshake: initialize, server/discover, agent card, agent list, one agent's manifest, the GET of HTTP+SSE."""
+    """Begins a handshake: initialize, server/discover, agent card, agent list or manifest, GET of HTTP+SSE."""
     LISTING = "listing"
     """Capability listing that never begins one by itself: tools, prompts, resources, templates, extended card."""
     READINESS = "readiness"
@@ -33,7 +33,7 @@ class Role(StrEnum):
     TEARDOWN = "teardown"
     PING = "ping"
     OTHER = "other"
-    """Belongs to the protocol, but to no phase (logging/setLevel, subscriptions, cancellations, push set-up, webhooks)."""
+    """Of the protocol, but of no phase (logging/setLevel, subscriptions, cancellations, push set-up, webhooks)."""
 
 
 class Phase(StrEnum):
@@ -58,7 +58,7 @@ class Document:
     """One JSON document of capability metadata, as served (event-stream framing and content coding taken off)."""
 
     kind: str
-    """`initialize`, `server/discover`, `tools/list`, `agent-card`, `extended-card`, `agents`, `agent`, `prompts/list`, ..."""
+    """One of the contract's causes when not ok; `redirect-not-followed` for any 3xx but 304."""
     data: bytes
 
 
@@ -145,7 +145,7 @@ class Reading:
     cursor: str | None = None
     """Page asked for: cursor, pageToken or offset; None for the first page."""
     subject: str | None = None
-    """What the operation is about (tool name, resource URI, task id, agent name): part of what makes requests the same."""
+    """What the operation is about (tool name, URI, task id, agent name): part of what makes two requests the same."""
     session: str | None = None
     """Session id the request carries."""
     endpoint: str | None = None
