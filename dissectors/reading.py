@@ -58,7 +58,7 @@ class Document:
     """One JSON document of capability metadata, as served (event-stream framing and content coding taken off)."""
 
     kind: str
-    """One of the contract's causes when not ok; `redirect-not-followed` for any 3xx but 304."""
+    """`initialize`, `server/discover`, `tools/list`, `agent-card`, `extended-card`, `agents`, `agent`, ..."""
     data: bytes
 
 
