@@ -1,0 +1,96 @@
+"""One file, block by block: fill a buffer, let the format's parser find the records, carry the rest over.
+
+A fresh buffer is taken for each block, so that whoever still holds views of an older one keeps it alive, and
+nobody else does. From a slow pipe a block is given on when the writer pauses.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Protocol
+
+import numpy as np
+
+from hsa.capture.pcap import MAGICS, PcapParser
+from hsa.capture.pcapng import SECTION_MAGIC, PcapngParser
+from hsa.capture.records import NotACapture, Records, Trace
+from hsa.capture.source import Source
+
+MIN_BLOCK_BYTES = 64 * 1024
+PAUSE_SECONDS = 0.2
+"""A writer that is silent for so long has paused."""
+
+
+class Parser(Protocol):
+    """What knows the format of a capture file."""
+
+    done: bool
+    """Nothing more can be read."""
+
+    def parse(self, data: memoryview, final: bool) -> tuple[Records | None, int]:
+        """Some records in `data` and how many bytes were used; call again until both are nothing."""
+        ...
+
+
+def read_blocks(source: Source, trace: Trace, block_bytes: Callable[[], int]) -> Iterator[Records]:
+    """Records of the file behind `source` as it stores them; fills `trace`.
+
+    `block_bytes()` is asked before each block how large its buffer may be. Raises NotACapture, before the first
+    record, when this is no capture; what ends the file early is in the trace's `cut`.
+    """
+    parser: Parser | None = None
+    carry = memoryview(b"")
+    final = False
+    while not final and (parser is None or not parser.done):
+        view = np.empty(max(block_bytes(), MIN_BLOCK_BYTES, 2 * len(carry)), dtype=np.uint8).data
+        view[: len(carry)] = carry
+        filled, final = _fill(source, view, len(carry))
+        trace.size_bytes += filled - len(carry)
+        data = view[:filled].toreadonly()
+        if parser is None:
+            if filled < 4 and not final:
+                carry = data
+                continue
+            parser = _parser(data, trace, source)
+        while not parser.done:
+            records, used = parser.parse(data, final)
+            data = data[used:]
+            if records is not None:
+                _note_times(trace, records)
+                yield records
+            elif not used:
+                break
+        carry = data
+    if source.failure is not None:
+        trace.cut = f"{source.failure}: {trace.cut}" if trace.cut else f"{source.failure}, after packet {trace.packets}"
+
+
+def _fill(source: Source, view: memoryview, filled: int) -> tuple[int, bool]:
+    """Fill `view` from position `filled`; gives the new position and whether the source is at its end."""
+    while filled < len(view):
+        count = source.readinto(view[filled:])
+        if not count:
+            return filled, True
+        filled += count
+        if filled < len(view) and not source.pending(PAUSE_SECONDS):
+            break
+    return filled, False
+
+
+def _parser(data: memoryview, trace: Trace, source: Source) -> Parser:
+    magic = bytes(data[:4])
+    if magic in MAGICS:
+        return PcapParser(trace)
+    if magic == SECTION_MAGIC:
+        return PcapngParser(trace)
+    if source.failure is not None:
+        raise NotACapture(source.failure)
+    if not data:
+        raise NotACapture("the file is empty")
+    raise NotACapture(f"not a capture: neither pcap nor pcapng begins with {magic.hex(' ')}")
+
+
+def _note_times(trace: Trace, records: Records) -> None:
+    first, last = int(records.t_ns.min()), int(records.t_ns.max())
+    trace.first_ns = first if trace.first_ns is None else min(trace.first_ns, first)
+    trace.last_ns = last if trace.last_ns is None else max(trace.last_ns, last)
