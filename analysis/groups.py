@@ -1,0 +1,155 @@
+"""Handshakes put into rows: which belong together, and the medians of each row.
+
+Vantages are never mixed, nor outcomes, nor warm contacts with handshakes. A median is taken over the members whose
+value is known and exact; a value that is unknown (None) or a bound (`Handshake.bound`) is left out of it. `n` counts
+all members, `n_exact` those of which no number of the row is missing or a bound. A row of warm contacts has no
+numbers: they did nothing that could be measured.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, TypeVar
+
+from hsa.analysis.model import Group, Handshake, Interval
+from hsa.analysis.statistics import interval, median
+
+T = TypeVar("T")
+
+BY = ("client", "server", "version", "client-name")
+FIXED = ("protocol", "era", "outcome", "warm", "auth", "vantage")
+"""In every key, whatever the rows are made by."""
+
+COUNTS: dict[str, Callable[[Handshake], float | None]] = {
+    "round_trips": lambda h: h.round_trips,
+    "critical_round_trips": lambda h: h.critical_round_trips,
+    "connections": lambda h: h.connections,
+    "bytes_up": lambda h: h.bytes_up,
+    "bytes_down": lambda h: h.bytes_down,
+    "tokens": lambda h: h.metadata.tokens,
+}
+TIMES: dict[str, Callable[[Handshake], float | None]] = {
+    "time_to_ready_ms": lambda h: h.time_to_ready_ms,
+    "wire_time_ms": lambda h: h.wire_time_ms,
+}
+EVERY = ("round_trips", "critical_round_trips", "connections", "bytes_up", "bytes_down")
+"""Numbers that every observed handshake has: one that lacks any is not exact. Times and tokens may be rightly null."""
+OUTCOMES = ("ready", "rejected", "error", "incomplete", "abandoned")
+
+
+def keys(by: str | None) -> tuple[str, ...]:
+    """Members in which the handshakes of one row agree: by default all that describe the counterpart, with `by` (one
+    of `BY`) only that one instead of version, transport and server."""
+    if by is None:
+        return (*FIXED, "version", "transport", "server")
+    if by not in BY:
+        raise ValueError(f"--by is {by!r}; it can be {', '.join(BY)}")
+    return (*FIXED, by.replace("-", "_"))
+
+
+def groups(handshakes: Iterable[Handshake], by: str | None = None) -> list[Group]:
+    """One row for each set of handshakes that agree in `keys(by)`, in order: protocol, era, version, counterpart,
+    outcome (ready first), warm contacts last."""
+    key = keys(by)
+    rows: dict[tuple[Any, ...], list[Handshake]] = {}
+    for handshake in handshakes:
+        rows.setdefault(tuple(getattr(handshake, name) for name in key), []).append(handshake)
+    return sorted((_group(members, key) for members in rows.values()), key=_order)
+
+
+def is_exact(handshake: Handshake, name: str) -> bool:
+    """Whether the value under `name` is no bound; `tokens` is that of the metadata."""
+    names = (name, "metadata", "metadata.tokens") if name == "tokens" else (name,)
+    return not any(n in handshake.bound for n in names)
+
+
+def sort_rows(rows: Sequence[Group], sort: str | None, top: int | None) -> list[Group]:
+    """Rows sorted by `sort` (a column; numbers largest first, text first to last; `:asc` or `:desc` behind it turns
+    that around; unknown last), and of these the first `top`. Raises `ValueError` for an unknown column."""
+    ordered = list(rows)
+    if sort is not None:
+        name, descending = sort_order(sort, SORTABLE)
+        ordered = arrange(ordered, lambda group: group_value(group, name), descending)
+    return ordered[:top]
+
+
+def sort_order(sort: str, columns: Sequence[str]) -> tuple[str, bool | None]:
+    """(column, whether largest first or None for the column's own way) of `COLUMN[:asc|:desc]`."""
+    name, _, way = sort.partition(":")
+    if name not in columns or way not in ("", "asc", "desc"):
+        raise ValueError(f"--sort is {sort!r}; it can be {', '.join(columns)}, with :asc or :desc behind it")
+    return name, None if not way else way == "desc"
+
+
+def arrange(rows: Sequence[T], value: Callable[[T], Any], descending: bool | None) -> list[T]:
+    """Rows in order of `value`: numbers largest first and text first to last unless told otherwise; None last."""
+    known = [row for row in rows if value(row) is not None]
+    if descending is None:
+        descending = bool(known) and isinstance(value(known[0]), (int, float))
+    return sorted(known, key=value, reverse=descending) + [row for row in rows if value(row) is None]
+
+
+def group_value(group: Group, name: str) -> Any:
+    """The cell of a row; of an interval `time_to_ready_ms.p95` and so on, plain `time_to_ready_ms` is the median."""
+    first, _, second = name.partition(".")
+    value = getattr(group, first)
+    return getattr(value, second or "median") if isinstance(value, Interval) else value
+
+
+SORTABLE = (
+    *("n", "n_exact", "protocol", "era", "version", "transport", "server", "client", "client_name", "outcome"),
+    *COUNTS,
+    *(f"{name}{part}" for name in TIMES for part in ("", ".p95", ".low", ".high")),
+)
+
+
+def _group(members: list[Handshake], key: tuple[str, ...]) -> Group:
+    first = members[0]
+    measured = [] if first.warm else [m for m in members if m.observed]
+
+    def shown(name: str) -> Any:
+        agreed = name in key or all(getattr(m, name) == getattr(first, name) for m in members)
+        return getattr(first, name) if agreed else None
+
+    def middle(name: str) -> float | None:
+        return median(COUNTS[name](m) for m in measured if is_exact(m, name))
+
+    def spread(name: str) -> Interval:
+        return interval(TIMES[name](m) for m in measured if is_exact(m, name))
+
+    return Group(
+        protocol=first.protocol,
+        era=first.era,
+        version=shown("version"),
+        transport=shown("transport"),
+        server=shown("server"),
+        outcome=first.outcome,
+        warm=first.warm,
+        auth=first.auth,
+        vantage=first.vantage,
+        n=len(members),
+        n_exact=sum(map(_exact, measured)),
+        round_trips=middle("round_trips"),
+        critical_round_trips=middle("critical_round_trips"),
+        connections=middle("connections"),
+        bytes_up=middle("bytes_up"),
+        bytes_down=middle("bytes_down"),
+        tokens=middle("tokens"),
+        time_to_ready_ms=spread("time_to_ready_ms"),
+        wire_time_ms=spread("wire_time_ms"),
+        client=shown("client"),
+        client_name=shown("client_name"),
+    )
+
+
+def _exact(handshake: Handshake) -> bool:
+    known = all(COUNTS[name](handshake) is not None for name in EVERY)
+    return known and all(is_exact(handshake, name) for name in (*COUNTS, *TIMES))
+
+
+def _order(group: Group) -> tuple[Any, ...]:
+    outcome = OUTCOMES.index(group.outcome) if group.outcome in OUTCOMES else len(OUTCOMES)
+    text = tuple(
+        value or "" for value in (group.version, group.transport, group.server, group.client, group.client_name)
+    )
+    return (group.protocol, group.era or "", group.warm, outcome, *text, group.auth, group.vantage)
