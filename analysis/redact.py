@@ -21,6 +21,8 @@ import hashlib
 import re
 import unicodedata
 from collections.abc import Mapping
+from dataclasses import fields, is_dataclass
+from enum import Enum
 from itertools import pairwise
 from typing import Any
 
@@ -88,6 +90,7 @@ WORDS = frozenset(
 )
 UUID = re.compile(r"[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}\Z", re.IGNORECASE)
 UNSAFE_CATEGORIES = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp", "Co", "Cn"})
+TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{9}Z\Z")
 HARMLESS = re.compile(r"[ -~]*\Z")
 
 
@@ -106,7 +109,9 @@ class Door:
         return f"{kind}#{digest.hexdigest()}"
 
     def text(self, value: str) -> str:
-        """`value` with its secrets hidden, harmless to a terminal, at most `TEXT_LIMIT` characters and a remark."""
+        """`value` with its secrets hidden, harmless to a terminal, at most `TEXT_LIMIT` characters with the remark."""
+        if TIME.match(value):
+            return value
         shown = self._cache.get(value)
         if shown is None:
             shown = _bounded(visible(self._hidden(value[:SEARCH_LIMIT])), max(0, len(value) - SEARCH_LIMIT))
@@ -141,6 +146,24 @@ class Door:
         if isinstance(value, (list, tuple)):
             return [self.clean(item, depth + 1) for item in value[:ITEMS_LIMIT]]
         return self.text(str(value))
+
+    def record(self, value: Any, depth: int = 0) -> Any:
+        """`value` with every text in it cleaned, also inside records (dataclasses), which are changed in place; bytes
+        are left out. For results that a caller gets as objects."""
+        if isinstance(value, str):
+            return value if isinstance(value, Enum) else self.text(value)
+        if isinstance(value, bytes):
+            return b""
+        if depth >= DEPTH_LIMIT or value is None or isinstance(value, (int, float)):
+            return value
+        if isinstance(value, dict):
+            return {self.record(k, depth + 1): self.record(v, depth + 1) for k, v in value.items()}
+        if isinstance(value, (list, tuple)):
+            return type(value)(self.record(item, depth + 1) for item in value)
+        if is_dataclass(value) and not isinstance(value, type):
+            for member in fields(value):
+                setattr(value, member.name, self.record(getattr(value, member.name), depth + 1))
+        return value
 
     def _hidden(self, text: str) -> str:
         if len(text) < 6:
@@ -222,8 +245,10 @@ def _escape(c: str) -> str:
 
 
 def _bounded(text: str, behind: int) -> str:
-    more = max(0, len(text) - TEXT_LIMIT) + behind
-    return text if not more else f"{text[:TEXT_LIMIT]}... ({more} more characters)"
+    if len(text) + behind <= TEXT_LIMIT:
+        return text
+    kept = TEXT_LIMIT - 40
+    return f"{text[:kept]}... ({len(text) - kept + behind} more characters)"
 
 
 def csv_cell(text: str) -> str:

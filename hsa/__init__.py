@@ -1,0 +1,27 @@
+"""hsa: handshakes of agent protocols (MCP, A2A, ACP) measured from packet captures.
+
+`analyze(paths)` gives everything known about the captures, `exchanges(paths)` every HTTP exchange in order,
+`frame(paths)` a pandas DataFrame with one row per handshake. The same numbers as on the command line; see `docs/definitions.md`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from hsa.api import analyze, exchanges, frame
+
+__all__ = ["__version__", "analyze", "exchanges", "frame"]
+
+
+def __getattr__(name: str) -> Any:
+    """Names are fetched when they are used first, so that `hsa --help` does not wait for numpy."""
+    if name in ("analyze", "exchanges", "frame"):
+        from hsa import api
+
+        return getattr(api, name)
+    if name == "__version__":
+        from hsa.analysis.output import VERSION
+
+        return VERSION
+    raise AttributeError(f"module 'hsa' has no attribute {name!r}")
