@@ -1,0 +1,170 @@
+"""The cells that can be recorded: the paper's scenarios and the variants that wire captures need beside them.
+
+Names are `<scenario>.<protocol>[-<variant>]`. `s1` cold start, `s2` warm repeat, `s3` capability mismatch, `s4a` slow
+counterpart, `s4b` metadata truncated at 50 %, `s4c` version mismatch; `crowd` many clients at once behind one address,
+`pooled` the same through a reverse proxy that pools its connections.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+ECHO = "echo"
+"""The canonical capability: MCP tool, A2A skill id."""
+AGENT = "echo-agent"
+"""Name of the counterpart, and of the ACP agent."""
+FICTITIOUS_MCP = "2099-01-01"
+FICTITIOUS_A2A = "99.0.0"
+PAPER_RUNS = 50
+"""Runs of a cell in the paper."""
+CROWD = 40
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """One situation to record."""
+
+    name: str
+    about: str
+    """One line for people."""
+    protocol: str
+    """`mcp`, `a2a`, `acp`."""
+    mode: str | None = None
+    """MCP client: `legacy`, `auto`, `pinned`, or `mixed` (legacy and auto in turn)."""
+    server: str = "streamable"
+    """MCP counterpart: `streamable` (event-stream answers, sessions), `json` (JSON answers, sessions), `stateless`,
+    `http+sse` (the old transport), `redirect` (307 to the path with a slash)."""
+    hints: bool = True
+    """The MCP counterpart gives freshness hints (one hour, public)."""
+    primed: bool = False
+    """One untimed cold handshake comes first; what it learned is reused."""
+    require: str | None = None
+    """Capability that the client needs."""
+    fault: str | None = None
+    """What the counterpart does wrong: `slow`, `truncated`, `version`, `version-bare` (an MCP version error without the
+    `requested` member, as the paper's counterpart sent it)."""
+    at_once: bool = False
+    """All clients start together; `runs` is their number."""
+    pooled: bool = False
+    """A reverse proxy with pooled connections stands between."""
+    default_runs: int = 5
+    """Runs when nothing is said."""
+
+    @property
+    def scenario(self) -> str:
+        """The part of the name before the dot."""
+        return self.name.partition(".")[0]
+
+
+def _paper() -> list[Cell]:
+    cells = [
+        Cell("s1.mcp-legacy", "cold start, initialize", "mcp", "legacy"),
+        Cell("s1.mcp-modern", "cold start, server/discover", "mcp", "auto"),
+        Cell("s1.a2a", "cold start, agent card", "a2a"),
+        Cell("s1.acp", "cold start, agent list", "acp"),
+        Cell("s2.mcp-legacy", "warm repeat; nothing can be reused", "mcp", "legacy", primed=True),
+        Cell("s2.mcp-modern", "warm repeat, listing from the client's cache", "mcp", "auto", primed=True),
+        Cell(
+            "s2.mcp-modern-nohints",
+            "warm repeat, counterpart without freshness hints",
+            "mcp",
+            "auto",
+            hints=False,
+            primed=True,
+        ),
+        Cell("s2.mcp-pinned", "warm repeat, version pinned, listing cached", "mcp", "pinned", primed=True),
+        Cell("s2.a2a", "warm repeat, card cached", "a2a", primed=True),
+        Cell("s2.acp", "warm repeat, agent list cached", "acp", primed=True),
+    ]
+    variants: list[tuple[str, str, str | None]] = [
+        ("mcp-legacy", "mcp", "legacy"),
+        ("mcp-modern", "mcp", "auto"),
+        ("a2a", "a2a", None),
+        ("acp", "acp", None),
+    ]
+    for name, protocol, mode in variants:
+        cells.append(Cell(f"s3.{name}", "the client needs `translate`", protocol, mode, require="translate"))
+    for name, protocol, mode in variants:
+        cells.append(Cell(f"s4a.{name}", "every response delayed", protocol, mode, fault="slow"))
+    for name, protocol, mode in variants:
+        cells.append(Cell(f"s4b.{name}", "metadata truncated at 50 %", protocol, mode, fault="truncated"))
+    cells += [
+        Cell("s4c.mcp-legacy", f"only version {FICTITIOUS_MCP}", "mcp", "legacy", fault="version"),
+        Cell(
+            "s4c.mcp-modern",
+            f"only version {FICTITIOUS_MCP}, error without `requested`: falls back",
+            "mcp",
+            "auto",
+            fault="version-bare",
+        ),
+        Cell(
+            "s4c.mcp-modern-strict", f"only version {FICTITIOUS_MCP}, well-formed error", "mcp", "auto", fault="version"
+        ),
+        Cell("s4c.a2a", f"card names version {FICTITIOUS_A2A}", "a2a", fault="version"),
+    ]
+    return cells
+
+
+def _transports() -> list[Cell]:
+    servers = [
+        ("json", "stateful, JSON answers"),
+        ("stateless", "stateless"),
+        ("redirect", "every request redirected (307)"),
+    ]
+    cells = []
+    for server, about in servers:
+        for name, mode in (("legacy", "legacy"), ("modern", "auto")):
+            cells.append(Cell(f"s1.mcp-{name}-{server}", f"cold start, {about}", "mcp", mode, server=server))
+    cells.append(Cell("s1.mcp-legacy-sse", "cold start, old HTTP+SSE transport", "mcp", "legacy", server="http+sse"))
+    cells.append(Cell("s1.mcp-modern-sse", "server/discover over HTTP+SSE", "mcp", "auto", server="http+sse"))
+    cells.append(Cell("s1.mcp-pinned", "cold start, version pinned", "mcp", "pinned"))
+    return cells
+
+
+def _crowds() -> list[Cell]:
+    return [
+        Cell("crowd.mcp-legacy", "clients at once, sessions", "mcp", "legacy", at_once=True, default_runs=CROWD),
+        Cell(
+            "crowd.mcp-mixed",
+            "clients at once, legacy and modern in turn",
+            "mcp",
+            "mixed",
+            at_once=True,
+            default_runs=CROWD,
+        ),
+        Cell(
+            "pooled.mcp-modern",
+            "identical clients at once through nginx with keep-alive to the counterpart",
+            "mcp",
+            "auto",
+            at_once=True,
+            pooled=True,
+            default_runs=CROWD,
+        ),
+        Cell(
+            "pooled.a2a",
+            "identical clients at once through nginx with keep-alive to the counterpart",
+            "a2a",
+            at_once=True,
+            pooled=True,
+            default_runs=CROWD,
+        ),
+    ]
+
+
+CELLS: dict[str, Cell] = {cell.name: cell for cell in (*_paper(), *_transports(), *_crowds())}
+"""Every cell by its name, in the order in which they are listed."""
+
+
+def select(wanted: list[str]) -> list[Cell]:
+    """The cells that `wanted` names, in listed order, each once: a cell's name, a scenario (`s1`) or `all`.
+
+    Raises ValueError for a name that fits nothing.
+    """
+    chosen: set[str] = set()
+    for word in wanted:
+        fits = [name for name, cell in CELLS.items() if word in (name, cell.scenario, "all")]
+        if not fits:
+            raise ValueError(f"no cell {word!r}; --list shows them")
+        chosen.update(fits)
+    return [cell for name, cell in CELLS.items() if name in chosen]

@@ -1,0 +1,150 @@
+"""What a client's own HTTP layer did: requests, connections, bytes and times, without a look at the wire.
+
+One request hook is put on an httpx (or httpx2) client. It gives each request httpcore's public `trace` extension,
+whose events tell when a connection was opened and a request sent. The stream object that such an event carries has its
+`read`, `write` and `aclose` counted. HTTP/1.1 has one exchange at a time on a connection, so what is written and read
+between two requests belongs to the first.
+"""
+
+from __future__ import annotations
+
+import contextvars
+import json
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+_current: contextvars.ContextVar[Request | None] = contextvars.ContextVar("request being sent", default=None)
+
+
+@dataclass(slots=True)
+class Connection:
+    """One TCP connection that the client opened."""
+
+    port: int
+    """The client's own port."""
+    opened_ns: int
+    """When the connection was established."""
+    requests: int = 0
+    """Requests sent on it so far."""
+    closed_ns: int | None = None
+    """When the client closed it; None while it is open."""
+    holds: Request | None = None
+    """The request whose answer is being read."""
+
+
+@dataclass(slots=True, eq=False)
+class Request:
+    """One HTTP request and its answer, as the client wrote and read them."""
+
+    method: str
+    path: str
+    """Path and query as sent."""
+    operation: str
+    """JSON-RPC method, or the HTTP method for others."""
+    port: int | None = None
+    """The client's port of the connection it went on; None if none could be opened."""
+    ordinal: int | None = None
+    """Position on that connection, 0-based."""
+    status: int | None = None
+    """None when no answer came."""
+    request_body: int = 0
+    """Bytes of the request body."""
+    bytes_up: int = 0
+    """Bytes written: head and body."""
+    bytes_down: int = 0
+    """Bytes read: head, framing and body."""
+    start_ns: int | None = None
+    """Client clock before the first byte was written (a new connection is opened before that)."""
+    end_ns: int | None = None
+    """Client clock when the last byte of the answer was read."""
+    repeats: str | None = None
+    """What makes two requests the same, beyond method, path and operation (cursor, version offered)."""
+    error: str | None = None
+    """Type of the exception that ended it."""
+
+
+@dataclass(slots=True)
+class Ledger:
+    """The book of one client: give `hook` to its HTTP client as request event hook."""
+
+    requests: list[Request] = field(default_factory=list)
+    connections: list[Connection] = field(default_factory=list)
+
+    async def hook(self, request: Any) -> None:
+        """Request event hook for `httpx.AsyncClient` and `httpx2.AsyncClient`."""
+        entry = _describe(request, await request.aread())
+        self.requests.append(entry)
+        request.extensions = {**request.extensions, "trace": self._tracer(entry)}
+
+    def watch(self, client: Any) -> Any:
+        """Put the hook on a client that the SDK made; gives the client back."""
+        client.event_hooks["request"].append(self.hook)
+        return client
+
+    def page(self) -> list[dict[str, Any]]:
+        """The requests as they stand now, as plain data."""
+        return [asdict(request) for request in self.requests]
+
+    def opened(self) -> int:
+        """Connections opened so far."""
+        return len(self.connections)
+
+    def _tracer(self, entry: Request) -> Callable[[str, dict[str, Any]], Awaitable[None]]:
+        async def trace(event: str, info: dict[str, Any]) -> None:
+            name = event.partition(".")[2]
+            if name == "connect_tcp.complete":
+                self._follow(info["return_value"])
+            elif name == "send_request_headers.started":
+                _current.set(entry)
+            elif name == "receive_response_headers.complete":
+                entry.status = info["return_value"][1]
+            elif name.endswith(".failed") and entry.status is None:
+                entry.error = type(info["exception"]).__name__
+
+        return trace
+
+    def _follow(self, stream: Any) -> None:
+        """Count what goes through a network stream of httpcore from now on."""
+        connection = Connection(port=stream.get_extra_info("client_addr")[1], opened_ns=time.time_ns())
+        self.connections.append(connection)
+        read, write, aclose = stream.read, stream.write, stream.aclose
+
+        async def counted_write(buffer: bytes, timeout: float | None = None) -> None:
+            entry = _current.get()
+            if entry is not None:
+                if entry is not connection.holds:
+                    connection.holds = entry
+                    entry.port, entry.ordinal = connection.port, connection.requests
+                    connection.requests += 1
+                entry.start_ns = entry.start_ns or time.time_ns()
+                entry.bytes_up += len(buffer)
+            await write(buffer, timeout)
+
+        async def counted_read(max_bytes: int, timeout: float | None = None) -> bytes:
+            data: bytes = await read(max_bytes, timeout)
+            if data and connection.holds is not None:
+                connection.holds.bytes_down += len(data)
+                connection.holds.end_ns = time.time_ns()
+            return data
+
+        async def counted_close() -> None:
+            connection.closed_ns = connection.closed_ns or time.time_ns()
+            await aclose()
+
+        stream.read, stream.write, stream.aclose = counted_read, counted_write, counted_close
+
+
+def _describe(request: Any, body: bytes) -> Request:
+    target: str = request.url.raw_path.decode("ascii")
+    operation, repeats = request.method, None
+    try:
+        document = json.loads(body) if body else None
+    except ValueError:
+        document = None
+    if isinstance(document, dict) and isinstance(document.get("method"), str):
+        operation = document["method"]
+        params = document.get("params") or {}
+        repeats = json.dumps([params.get("cursor"), request.headers.get("mcp-protocol-version")])
+    return Request(request.method, target, operation, request_body=len(body), repeats=repeats)

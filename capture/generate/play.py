@@ -1,0 +1,231 @@
+"""Play a cell: counterpart, recorder and client together, and what they leave in a folder.
+
+The counterpart is a process of its own that outlives all contacts, as a service would; the client is another. Whatever
+goes wrong, or when the person interrupts, both end, the recorder stops and half-made files are taken away.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from importlib import metadata
+from pathlib import Path
+from typing import IO, Any
+
+from hsa.capture.generate import proxy, truth
+from hsa.capture.generate.cells import Cell
+from hsa.capture.generate.errand import Errand
+from hsa.capture.generate.sniffer import Sniffer, sniff
+
+FOLDER = Path(__file__).resolve().parent
+STOP_S = 10.0
+_SDKS = {"mcp": "mcp", "a2a": "a2a", "acp": "acp_sdk"}
+
+
+class PlayFailed(RuntimeError):
+    """A cell could not be played; the message says why in a line or a few."""
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """How to play cells."""
+
+    runs: int | None = None
+    """Measured contacts; None for the cell's own number."""
+    warmups: int = 2
+    """Contacts before them, recorded and marked."""
+    slow_ms: float = 2000.0
+    """Delay of a slow counterpart's responses, ms."""
+    port: int = 0
+    """Where clients go; 0 lets the system choose."""
+    client_python: str = sys.executable
+    """Interpreter of the client process: another environment has other SDK versions."""
+    counterpart_python: str = sys.executable
+
+
+@dataclass(frozen=True, slots=True)
+class Recording:
+    """What playing a cell left behind."""
+
+    cell: Cell
+    files: list[Path]
+    """Captures."""
+    truth_file: Path
+    document: dict[str, Any]
+
+
+def names(cell: Cell) -> tuple[list[str], list[str]]:
+    """Names of the captures and of the other files that playing a cell makes."""
+    if cell.pooled:
+        return [f"{cell.name}.front.pcap", f"{cell.name}.back.pcap"], [
+            f"{cell.name}.truth.json",
+            f"{cell.name}.access.log",
+        ]
+    return [f"{cell.name}.pcap"], [f"{cell.name}.truth.json"]
+
+
+def missing(cells: list[Cell]) -> list[str]:
+    """SDK packages that these cells need and this environment lacks."""
+    needed = {_SDKS[cell.protocol] for cell in cells} | {"uvicorn"}
+    return sorted(name for name in needed if importlib.util.find_spec(name) is None)
+
+
+def play(cell: Cell, folder: Path, setting: Setting, step: Callable[[str], None] = lambda _: None) -> Recording:
+    """Play a cell and leave capture and truth in `folder`; `step` is told each contact as it happens.
+
+    Raises FileExistsError rather than write over a file, PlayFailed, `sniffer.CannotRecord` and `proxy.NoProxy`.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    captures, others = names(cell)
+    for name in captures + others:
+        if (folder / name).exists():
+            raise FileExistsError(f"{folder / name} exists and is not written over")
+    made: list[Path] = []
+    try:
+        return _play(cell, folder, setting, step, made)
+    except BaseException:
+        for file in made:
+            file.unlink(missing_ok=True)
+        raise
+
+
+def _play(cell: Cell, folder: Path, setting: Setting, step: Callable[[str], None], made: list[Path]) -> Recording:
+    captures, (truth_file, *log_file) = ([folder / name for name in part] for part in names(cell))
+    runs = cell.default_runs if setting.runs is None else setting.runs
+    warmups = 0 if cell.at_once else setting.warmups
+    served: list[dict[str, Any]] = []
+    log: list[dict[str, Any]] = []
+    with ExitStack() as stack:
+        front = setting.port or (proxy.free_port() if cell.pooled else 0)
+        url = f"http://127.0.0.1:{front}" if front else ""
+        waiting = Errand(cell, url, 0 if cell.pooled else front, slow_ms=setting.slow_ms)
+        ports = [stack.enter_context(_counterpart(setting.counterpart_python, waiting, served))]
+        if cell.pooled:
+            scratch = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="hsa-nginx-")))
+            nginx = stack.enter_context(proxy.running(scratch, front, ports[0]))
+            ports.insert(0, front)
+        going = Errand(cell, f"http://127.0.0.1:{ports[0]}", 0, runs, warmups, setting.slow_ms)
+        with ExitStack() as recording:
+            sniffers = [
+                recording.enter_context(_sniffing(file, port, made)) for file, port in zip(captures, ports, strict=True)
+            ]
+            primed, told = _contacts(setting.client_python, going, step)
+        if cell.pooled:
+            log = proxy.read_log(nginx.log)
+            _write(log_file[0], nginx.log.read_text(), made)
+    dropped = [sniffer.dropped for sniffer in sniffers]
+    made_with = {
+        "hsa": metadata.version("hsa"),
+        "recorder": sniffers[0].tool,
+        "dropped": sum(n for n in dropped if n is not None) if None not in dropped else None,
+        "client": _versions(setting.client_python),
+        "counterpart": _versions(setting.counterpart_python),
+    }
+    document = truth.compose(cell, captures, ports, told, primed, made_with, setting.slow_ms)
+    if cell.pooled:
+        document["pool"] = truth.join_pool(document, log, served)
+    _write(truth_file, truth.text(document), made)
+    return Recording(cell, captures, truth_file, document)
+
+
+def _write(file: Path, text: str, made: list[Path]) -> None:
+    with open(file, "x") as out:
+        made.append(file)
+        out.write(text)
+
+
+@contextmanager
+def _sniffing(file: Path, port: int, made: list[Path]) -> Iterator[Sniffer]:
+    sniffer = sniff(file, [port])
+    made.append(file)
+    try:
+        yield sniffer
+    finally:
+        sniffer.stop()
+
+
+@contextmanager
+def _process(python: str, role: str) -> Iterator[tuple[subprocess.Popen[str], IO[str]]]:
+    """A process of the recording and the file of its complaints. It does not outlive the block.
+
+    It has a session of its own, so that Ctrl-C on the terminal reaches only us, and ends when its input does.
+    """
+    with tempfile.TemporaryFile("w+") as complaints:
+        process = subprocess.Popen(
+            [python, str(FOLDER), role],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=complaints,
+            text=True,
+            start_new_session=True,
+        )
+        try:
+            yield process, complaints
+        finally:
+            process.kill()
+            process.wait()
+            for pipe in (process.stdin, process.stdout):
+                if pipe is not None:
+                    pipe.close()
+
+
+def _start(process: subprocess.Popen[str], errand: Errand) -> None:
+    assert process.stdin is not None
+    try:
+        process.stdin.write(errand.line())
+        process.stdin.flush()
+    except BrokenPipeError:
+        return  # it has died; what it printed says why
+
+
+def _why(role: str, complaints: IO[str]) -> PlayFailed:
+    complaints.seek(0)
+    lines = complaints.read().strip().splitlines()
+    return PlayFailed(f"the {role} process failed: {lines[-1] if lines else 'it says nothing'}")
+
+
+@contextmanager
+def _counterpart(python: str, errand: Errand, served: list[dict[str, Any]]) -> Iterator[int]:
+    """A counterpart that listens; its port. What it served stands in `served` after a block that ended well."""
+    with _process(python, "counterpart") as (process, complaints):
+        assert process.stdin is not None and process.stdout is not None
+        _start(process, errand)
+        first = process.stdout.readline()
+        if not first:
+            raise _why("counterpart", complaints)
+        yield json.loads(first)["port"]
+        rest, _ = process.communicate(timeout=STOP_S)
+        for line in rest.splitlines():
+            served.extend(json.loads(line)["served"])
+
+
+def _contacts(
+    python: str, errand: Errand, step: Callable[[str], None]
+) -> tuple[dict[str, Any] | None, list[dict[str, Any]]]:
+    """Let the client process carry out its errand; the priming contact, if any, and the others."""
+    primed, told = None, []
+    with _process(python, "client") as (process, complaints):
+        assert process.stdout is not None
+        _start(process, errand)
+        for line in process.stdout:
+            record = json.loads(line)
+            if "primed" in record:
+                primed = record["primed"]
+            else:
+                told.append(record)
+                step(record["outcome"])
+        if process.wait() != 0:
+            raise _why("client", complaints)
+    return primed, told
+
+
+def _versions(python: str) -> dict[str, str]:
+    said = subprocess.run([python, str(FOLDER), "versions"], capture_output=True, text=True, check=True)
+    versions: dict[str, str] = json.loads(said.stdout)
+    return versions

@@ -1,0 +1,180 @@
+"""Packets of some ports of the loopback interface, into a file: tcpdump, else dumpcap, else scapy's sniffer.
+
+Recording needs a privilege (root, CAP_NET_RAW, or dumpcap's own), and which tool has it cannot be told beforehand: each
+is tried until one says that it listens. The file is opened here, so a tool that drops its privileges can still write.
+"""
+
+from __future__ import annotations
+
+import re
+import select
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO
+
+SETTLE_S = 0.3
+"""What is on its way when recording is to stop still has this long to be written."""
+START_S = 10.0
+"""A tool that has not said within this time that it listens has failed."""
+
+
+class CannotRecord(RuntimeError):
+    """No way to record packets works here; the message names each and why, and what to do."""
+
+
+@dataclass(slots=True)
+class Sniffer:
+    """A recording that is going on."""
+
+    tool: str
+    """What records, with its version where it tells."""
+    file: Path
+    _stop: Callable[[], int | None] | None
+    dropped: int | None = None
+    """Packets dropped on record, once it is stopped; None where the tool does not tell."""
+
+    def stop(self) -> None:
+        """End it."""
+        if self._stop is not None:
+            time.sleep(SETTLE_S)
+            self.dropped = self._stop()
+            self._stop = None
+
+
+def loopback() -> str:
+    """Name of the loopback interface."""
+    return "lo" if sys.platform.startswith("linux") else "lo0"
+
+
+def sniff(file: Path, ports: Sequence[int]) -> Sniffer:
+    """Start recording TCP of `ports` on the loopback interface into a new pcap file.
+
+    Raises FileExistsError when the file is there already, CannotRecord when nothing can record.
+    """
+    reasons: list[str] = []
+    with open(file, "xb") as out:
+        for begin in (_tcpdump, _dumpcap):
+            out.seek(0)
+            out.truncate()
+            try:
+                tool, stop = begin(out, ports)
+            except OSError as error:
+                reasons.append(str(error))
+                continue
+            return Sniffer(tool, file, stop)
+    try:
+        tool, stop = _scapy(file, ports)
+    except Exception as error:  # scapy raises what the platform raises
+        file.unlink()
+        reasons.append(f"scapy: {error}")
+        hint = "run as root, or install tcpdump or dumpcap with the right to capture"
+        raise CannotRecord(f"cannot record packets ({'; '.join(reasons)}): {hint}") from None
+    return Sniffer(tool, file, stop)
+
+
+def _tcpdump(out: BinaryIO, ports: Sequence[int]) -> tuple[str, Callable[[], int | None]]:
+    options = ["-i", loopback(), "-n", "-U", "-s", "0", "-B", "16384", "-w", "-"]
+    precise = ["--nano", "--immediate-mode"] if sys.platform.startswith("linux") else []
+    return _tool("tcpdump", [*options, *precise, _filter(ports)], out, b"listening on")
+
+
+def _dumpcap(out: BinaryIO, ports: Sequence[int]) -> tuple[str, Callable[[], int | None]]:
+    return _tool("dumpcap", ["-i", loopback(), "-P", "-w", "-", "-f", _filter(ports)], out, b"File: ")
+
+
+def _filter(ports: Sequence[int]) -> str:
+    return " or ".join(f"tcp port {port}" for port in ports)
+
+
+def _tool(name: str, arguments: list[str], out: BinaryIO, listening: bytes) -> tuple[str, Callable[[], int | None]]:
+    """Start a recording tool and wait until its messages hold `listening`; OSError says why it cannot."""
+    path = shutil.which(name)
+    if path is None:
+        raise FileNotFoundError(f"{name}: not installed")
+    # In a session of its own, so that Ctrl-C on the terminal reaches only us.
+    process = subprocess.Popen(
+        [path, *arguments], stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.PIPE, start_new_session=True
+    )
+    assert process.stderr is not None
+    said = b""
+    end = time.monotonic() + START_S
+    while listening not in said:
+        ready, _, _ = select.select([process.stderr], [], [], max(0.0, end - time.monotonic()))
+        chunk = process.stderr.read1(4096) if ready else b""  # type: ignore[attr-defined]
+        if not chunk:
+            process.kill()
+            process.wait()
+            process.stderr.close()
+            last = said.decode(errors="replace").strip().splitlines()
+            raise OSError(f"{name}: {last[-1] if last else 'says nothing'}")
+        said += chunk
+
+    def stop() -> int | None:
+        process.send_signal(signal.SIGINT)
+        try:
+            _, rest = process.communicate(timeout=START_S)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            _, rest = process.communicate()
+        found = re.search(rb"(\d+) packets? dropped by kernel|received/dropped on .*?: \d+/(\d+)", rest)
+        return int(found.group(1) or found.group(2)) if found else None
+
+    return _version(path), stop
+
+
+def _version(path: str) -> str:
+    said = subprocess.run([path, "--version"], capture_output=True, text=True, timeout=START_S, check=False)
+    first = (said.stdout or said.stderr).splitlines()
+    return first[0].strip().rstrip(".") if first else Path(path).name
+
+
+def _scapy(file: Path, ports: Sequence[int]) -> tuple[str, Callable[[], int | None]]:
+    import scapy
+    from scapy.layers.inet import TCP
+    from scapy.sendrecv import AsyncSniffer
+    from scapy.utils import PcapWriter
+
+    wanted = frozenset(ports)
+    last: list[bytes] = []
+
+    def relevant(packet: object) -> bool:
+        if TCP not in packet:  # type: ignore[operator]
+            return False
+        segment = packet[TCP]  # type: ignore[index]
+        if segment.sport not in wanted and segment.dport not in wanted:
+            return False
+        # A raw socket on Linux shows a loopback packet twice in a row: going out and coming in.
+        raw = bytes(packet)  # type: ignore[call-overload]
+        twice = bool(last) and last[0] == raw
+        last[:] = [] if twice else [raw]
+        return not twice
+
+    writer = PcapWriter(str(file), append=False, sync=True, nano=True)
+    started: list[bool] = []
+    sniffer = AsyncSniffer(
+        iface=loopback(),
+        store=False,
+        lfilter=relevant,
+        prn=writer.write,
+        started_callback=lambda: started.append(True),
+    )
+    sniffer.start()
+    end = time.monotonic() + START_S
+    while not started:
+        if not sniffer.running or time.monotonic() > end:
+            writer.close()
+            raise sniffer.exception or OSError("does not start")
+        time.sleep(0.01)
+
+    def stop() -> int | None:
+        sniffer.stop()
+        writer.close()
+        return None
+
+    return f"scapy {scapy.VERSION}", stop

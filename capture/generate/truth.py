@@ -1,0 +1,208 @@
+"""From what the clients told to the file beside the capture. No packet is read here.
+
+Round trips, phases, bytes and connections are counted by the rules of `docs/definitions.md`, but from the books of the
+client's HTTP layer, so that a reader of packets can be held against them.
+"""
+
+from __future__ import annotations
+
+import json
+import statistics
+from pathlib import Path
+from typing import Any
+
+from hsa.capture.generate.cells import Cell
+
+FORMAT = "hsa/truth/v1"
+
+_PHASES = {
+    "initialize": "session",
+    "notifications/initialized": "readiness",
+    "server/discover": "capability",
+    "tools/list": "capability",
+}
+_HANDSHAKE = ("discovery", "capability", "session", "readiness")
+
+
+def phase(request: dict[str, Any]) -> str:
+    """What a request of the ledger is for: one of the handshake's phases, `task`, `stream` or `teardown`."""
+    operation, path = request["operation"], request["path"].partition("?")[0].rstrip("/")
+    if operation in _PHASES:
+        return _PHASES[operation]
+    if operation == "GET" and path in ("/.well-known/agent-card.json", "/agents"):
+        return "discovery"
+    if operation == "GET" and path == "/sse":
+        return "session"
+    return {"GET": "stream", "DELETE": "teardown"}.get(operation, "task")
+
+
+def weigh(told: dict[str, Any], protocol: str) -> dict[str, Any]:
+    """The numbers of one contact, from what its client told."""
+    early = told["at_ready"]
+    handshake = [i for i, request in enumerate(early) if phase(request) in _HANDSHAKE]
+    final = [told["requests"][i] for i in handshake]
+    answered = [request for request in final if request["status"] is not None]
+    # A stream that outlives ready (HTTP+SSE) counts up to then; any other answer counts whole.
+    down = [early[i] if early[i]["path"] == "/sse" else told["requests"][i] for i in handshake]
+    starts = [early[i]["start_ns"] for i in handshake if early[i]["start_ns"]]
+    ends = [early[i]["end_ns"] for i in handshake if early[i]["end_ns"]]
+    operations = [request["operation"] for request in told["requests"]]
+    era = None
+    if protocol == "mcp":
+        era = "legacy" if "initialize" in operations else "modern"
+    return {
+        "era": era,
+        "outcome": told["outcome"],
+        "error": told["error"],
+        "round_trips": len(answered),
+        "attempts": len(final) - len(answered),
+        "retries": _retries(final),
+        "redirects": sum(request["status"] in (301, 302, 303, 307, 308) for request in answered),
+        "connections": len({request["port"] for request in answered}),
+        "connections_opened": sum(each["opened_ns"] <= told["ready_ns"] for each in told["connections"]),
+        "streams": sum(phase(request) == "stream" and request["status"] == 200 for request in early)
+        + sum(request["path"] == "/sse" for request in answered),
+        "bytes_up": sum(request["bytes_up"] for request in final),
+        "bytes_down": sum(request["bytes_down"] for request in down),
+        "phases": {name: n for name in _HANDSHAKE if (n := sum(phase(request) == name for request in answered))},
+        "tasks": sum(phase(request) == "task" and not _redirected(request) for request in told["requests"]),
+        "time_to_ready_ms": round((told["ready_ns"] - told["start_ns"]) / 1e6, 3),
+        "wire_ms": round((max(ends) - min(starts)) / 1e6, 3) if starts and ends else None,
+    }
+
+
+def _redirected(request: dict[str, Any]) -> bool:
+    return request["status"] is not None and 300 <= request["status"] < 400
+
+
+def _retries(requests: list[dict[str, Any]]) -> int:
+    refused: set[tuple[Any, ...]] = set()
+    count = 0
+    for request in requests:
+        key = tuple(request[name] for name in ("method", "path", "operation", "repeats"))
+        count += key in refused
+        if request["status"] is None or request["status"] >= 400:
+            refused.add(key)
+    return count
+
+
+def _one(values: list[Any]) -> Any:
+    """The value that all share; a sorted list of the different ones where they do not."""
+    distinct = [json.loads(text) for text in sorted({json.dumps(value, sort_keys=True) for value in values})]
+    return distinct[0] if len(distinct) == 1 else distinct
+
+
+def _median(values: list[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return round(statistics.median(known), 3) if known else None
+
+
+def _group(mode: str | None, runs: list[dict[str, Any]]) -> dict[str, Any]:
+    measured = [run for run in runs if not run["warmup"]] or runs
+    same = ("era", "outcome", "error", "round_trips", "attempts", "retries", "redirects", "connections")
+    more = ("connections_opened", "streams", "phases", "tasks")
+    return {
+        "mode": mode,
+        "runs": len(runs),
+        **{name: _one([run[name] for run in runs]) for name in same + more},
+        "bytes_up": sorted({run["bytes_up"] for run in runs}),
+        "bytes_down": sorted({run["bytes_down"] for run in runs}),
+        "time_to_ready_ms_median": _median([run["time_to_ready_ms"] for run in measured]),
+        "wire_ms_median": _median([run["wire_ms"] for run in measured]),
+    }
+
+
+def compose(
+    cell: Cell,
+    files: list[Path],
+    ports: list[int],
+    told: list[dict[str, Any]],
+    primed: dict[str, Any] | None,
+    made: dict[str, Any],
+    slow_ms: float,
+) -> dict[str, Any]:
+    """The document that stands beside the capture."""
+    each = []
+    for record in told:
+        numbers = weigh(record, cell.protocol)
+        kept = ("mode", "warmup", "start_ns", "ready_ns", "end_ns", "version", "names", "task", "error_text")
+        each.append(
+            {
+                **{name: record.get(name) for name in kept},
+                **numbers,
+                "requests": [{**request, "phase": phase(request)} for request in record["requests"]],
+                "tcp": record["connections"],
+            }
+        )
+    modes = list(dict.fromkeys(run["mode"] for run in each))
+    return {
+        "format": FORMAT,
+        "files": [file.name for file in files],
+        "cell": cell.name,
+        "about": cell.about,
+        "scenario": cell.scenario,
+        "network": "local",
+        "port": ports[0],
+        "back_port": ports[1] if cell.pooled else None,
+        "protocol": cell.protocol,
+        "server": cell.server if cell.protocol == "mcp" else None,
+        "require": cell.require,
+        "fault": cell.fault,
+        "slow_ms": slow_ms if cell.fault == "slow" else None,
+        "primed": primed is not None,
+        "runs": len(each),
+        "warmups": sum(run["warmup"] for run in each),
+        "groups": [_group(mode, [run for run in each if run["mode"] == mode]) for mode in modes],
+        "made": made,
+        "each": each,
+    }
+
+
+def join_pool(
+    document: dict[str, Any], log: list[dict[str, Any]], served: list[dict[str, Any]]
+) -> list[dict[str, Any]]:
+    """Each exchange on both sides of the proxy: which client (index into `each`), where in front, where behind.
+
+    Raises ValueError when log, clients and counterpart do not tell the same exchanges.
+    """
+    behind = {row["exchange"]: row for row in served}
+    logged = {(row["client_port"], row["connection_requests"] - 1): row for row in log if row["exchange"] is not None}
+    joined = []
+    for client, run in enumerate(document["each"]):
+        for request in run["requests"]:
+            row = logged.pop((request["port"], request["ordinal"]), None)
+            back = behind.pop(row["exchange"], None) if row else None
+            if row is None or back is None:
+                raise ValueError(f"no trace in the proxy's log of {request['operation']} from port {request['port']}")
+            joined.append(
+                {
+                    "client": client,
+                    "operation": request["operation"],
+                    "phase": request["phase"],
+                    "front": {"port": request["port"], "ordinal": request["ordinal"]},
+                    "back": {"port": back["port"], "ordinal": back["ordinal"]},
+                }
+            )
+    if logged or behind:
+        raise ValueError(f"{len(logged)} exchanges of the log and {len(behind)} of the counterpart belong to no client")
+    return joined
+
+
+def text(document: dict[str, Any]) -> str:
+    """As it is written: one line for each field, contact and pooled exchange, so that a diff can be read."""
+    lines = []
+    for name, value in document.items():
+        if name in ("each", "pool", "groups"):
+            rows = ",\n".join(f"  {json.dumps(row)}" for row in value)
+            lines.append(f'"{name}": [\n{rows}\n ]')
+        else:
+            lines.append(f'"{name}": {json.dumps(value)}')
+    return "{\n " + ",\n ".join(lines) + "\n}\n"
+
+
+def load(file: Path) -> dict[str, Any]:
+    """A truth file. Raises ValueError when it is not one."""
+    document: dict[str, Any] = json.loads(file.read_text())
+    if document.get("format") != FORMAT:
+        raise ValueError(f"{file} is not {FORMAT}")
+    return document
