@@ -1,7 +1,8 @@
 """hsa: handshakes of agent protocols (MCP, A2A, ACP) measured from packet captures.
 
 `analyze(paths)` gives everything known about the captures, `exchanges(paths)` every HTTP exchange in order,
-`frame(paths)` a pandas DataFrame with one row per handshake. The same numbers as on the command line; see `docs/definitions.md`.
+`frame(paths)` a pandas DataFrame with one row per handshake. The numbers are those of the command line
+(`docs/definitions.md`).
 """
 
 from __future__ import annotations
