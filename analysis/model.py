@@ -7,10 +7,15 @@ durations float milliseconds here; the output layer turns times into text. Unkno
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hsa.capture.records import Trace
-from hsa.dissectors.reading import Phase
+from hsa.dissectors.connection import Connection
+from hsa.dissectors.http import JsonRpcMessage
+from hsa.dissectors.reading import Answer, Phase, Reading
+
+if TYPE_CHECKING:
+    from hsa.analysis.session import Session
 
 
 @dataclass(slots=True)
@@ -61,6 +66,53 @@ class Exchange:
     hop: int | None = None
     messages: list[MessageFact] = field(default_factory=list)
     tls: dict[str, Any] | None = None
+
+    # What the analysis needs beyond what is printed.
+    link: Connection | None = None
+    """Its connection; None once the session is folded."""
+    reading: Reading | None = None
+    answer: Answer | None = None
+    """The reading's own answer, or the one that came on another stream."""
+    answer_end: int | None = None
+    """End of the answer itself (of its event, on a stream); None without an answer."""
+    answer_frame: int | None = None
+    """Frame key of the answer's last byte."""
+    answer_down: int | None = None
+    """Bytes down to the end of the answer, for a stream that goes on behind it; None: all of `bytes_down`."""
+    cut: str | None = None
+    """What cut the response (or the wait for it) short: `fin`, `rst`, `capture`, `gap`; None otherwise."""
+    given_up: int | None = None
+    """When the connection closed or was reset with no answer; None otherwise."""
+    unseen: bool = False
+    """Its answer (or request) is missing because of the capture, not because it was never sent."""
+    damaged: bool = False
+    """Bytes of it are missing from the capture."""
+    order: int = 0
+    """Position on its connection, 0-based."""
+    digest: bytes = b""
+    """Digest of the request body: with operation and id what two hops of one request agree in."""
+    answer_digest: bytes = b""
+    user_agent: str | None = None
+    forwarded: str | None = None
+    """Client named by Forwarded or X-Forwarded-For."""
+    proxied: bool = False
+    """Carries Via, Forwarded or X-Forwarded-For: its connection proves a proxy, not a client."""
+    request_id: str | None = None
+    """X-Request-Id."""
+    standing: bool = False
+    """An event stream that is not (only) the answer to its own request."""
+    sent_messages: list[JsonRpcMessage] = field(default_factory=list)
+    """JSON-RPC messages that came down on it, for answers that belong to other requests."""
+    outer: Exchange | None = None
+    """The same exchange on the leg nearer to the client."""
+    inner: Exchange | None = None
+    """The same exchange on the next leg."""
+    marks: list[tuple[int, int]] = field(default_factory=list)
+    """Of an event stream: (end of an event, bytes down to there)."""
+    session: Session | None = None
+    """The session it was given to."""
+    guessed: bool = False
+    """Joined to its session, or to its outer leg, without a witness that is exact."""
 
 
 @dataclass(slots=True)
@@ -219,13 +271,14 @@ class Interval:
 
 @dataclass(slots=True)
 class Group:
-    """Handshakes that agree in protocol, era, version, transport, server, outcome, warm, auth and vantage."""
+    """Handshakes that agree in protocol, era, version, transport, server, outcome, warm, auth and vantage; with `--by`,
+    in what `hsa.analysis.groups.keys` says. A field that is no part of the key is None where the members differ."""
 
     protocol: str
     era: str | None
     version: str | None
     transport: str | None
-    server: str
+    server: str | None
     outcome: str
     warm: bool
     auth: bool
@@ -240,6 +293,10 @@ class Group:
     tokens: float | None
     time_to_ready_ms: Interval
     wire_time_ms: Interval
+    client: str | None = None
+    """Address of the client where all members agree; in output only with `--by client`."""
+    client_name: str | None = None
+    """Likewise, with `--by client-name`."""
 
 
 @dataclass(slots=True)

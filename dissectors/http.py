@@ -85,6 +85,9 @@ class HttpMessage:
     first_event: tuple[str, str, Seen] | None = None
     """(event name, data, seen) of the first event of an event stream that has data or a name."""
     last_event_id: str | None = None
+    marks: list[tuple[int, int]] = field(default_factory=list)
+    """Of an event stream: (time of an event's last byte, `wire_bytes` up to there), one for each of the first
+    `MESSAGES_KEPT` events."""
     other_events: int = 0
     """Events whose data is no JSON-RPC message."""
     messages: list[JsonRpcMessage] = field(default_factory=list)

@@ -1,0 +1,379 @@
+"""From a session to its handshake: every number of the definitions, for the leg nearest the client."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from hsa.analysis.bounds import bounds
+from hsa.analysis.counting import Numbers, count, is_round_trip
+from hsa.analysis.model import Exchange, Handshake, Hop, Metadata, PhaseNumbers, Refetches, Tasks
+from hsa.analysis.notes import notes
+from hsa.analysis.operations import failures, succeeded
+from hsa.analysis.outcome import End, decide
+from hsa.analysis.readiness import Readiness, judge, start_of
+from hsa.analysis.session import Session, end_of, is_authentication
+from hsa.analysis.timing import covered_ns, halves_ms, network_round_trips, setup_span, vantage
+from hsa.analysis.unchanged import unchanged
+from hsa.dissectors.connection import Connection, Endpoint, FailedConnection
+from hsa.dissectors.reading import Document, Role
+
+PROMPT_NS = 1_000_000_000
+"""A first request that follows its connection's SYN later than this (or three round trips) was not what it was for."""
+
+DOCUMENTS = {
+    "mcp": ("initialize", "server/discover", "tools/list"),
+    "a2a": ("agent-card", "extended-card"),
+    "acp": ("agents", "agent"),
+}
+"""Kinds of documents an LLM-driven client would ingest."""
+
+
+@dataclass(slots=True, frozen=True)
+class Surroundings:
+    """What a handshake's numbers need beyond its own exchanges."""
+
+    end: End
+    failed_before: Callable[[str, Endpoint, int], Sequence[FailedConnection]]
+    """Failed attempts of a client address to connect to an endpoint, less than 3 s before a time, with no established
+    connection between."""
+    failed_during: Callable[[str, Endpoint | None, str | None, int, int], Sequence[FailedConnection]]
+    """Those of a client address to an endpoint (or to a named authority) within [start, end]."""
+    metadata: Callable[[Sequence[Document] | None], Metadata]
+    lossy: frozenset[int]
+    """Indices of traces with drops on record."""
+    refetch_tokens: Callable[[Sequence[Document]], int | None]
+
+
+def build(session: Session, around: Surroundings) -> Handshake:
+    """The handshake of a session, as far as the capture shows it."""
+    found = judge(session)
+    first = (
+        found.members[0] if found.members else found.first_task or next(iter(session.streams + session.others), None)
+    )
+    handshake = Handshake(
+        protocol=session.protocol,
+        era=session.era(),
+        version=_version(session, found),
+        transport=_transport(session, found),
+        client=session.client,
+        client_name=session.client_name,
+        server=session.server,
+        server_name=_server_name(session),
+        authority=session.authority,
+        warm=session.warm,
+        observed=session.observed,
+        attribution="inferred" if session.guessed else "exact",
+        auth=any(is_authentication(step) for step in found.members),
+        ready_by=found.ready_by,
+    )
+    documents, names = _documents(session, found)
+    outcome = decide(session, found, around.end, names)
+    handshake.outcome, handshake.cause, handshake.detail = outcome.outcome, outcome.cause, outcome.detail
+    if outcome.outcome not in ("ready", "rejected"):
+        handshake.ready_by = None
+    handshake.metadata = around.metadata(documents)
+    handshake.start = start_of(first) if first is not None else None
+    _tasks(handshake, session, found)
+    if session.warm or not session.observed:
+        _without_numbers(handshake, session)
+    else:
+        _numbers(handshake, session, found, around)
+    _refetched(handshake, session, found, around)
+    _hops(handshake, session, found)
+    shown = [*found.members, *found.after, *found.later, *session.task_exchanges]
+    if shown:
+        handshake.frames = (min(s.first_frame for s in shown), handshake.frames[1] or max(s.last_frame for s in shown))
+    bounds(handshake, session, found, around.lossy)
+    notes(handshake, session, found, around.end)
+    return handshake
+
+
+def _numbers(handshake: Handshake, session: Session, found: Readiness, around: Surroundings) -> None:
+    members = found.members
+    ready_ns = found.ready_ns if handshake.outcome in ("ready", "rejected") else None
+    numbers = count(members, ready_ns)
+    first = members[0]
+    last_ns = ready_ns if ready_ns is not None else max(end_of(s) for s in members)
+    failed = _failed_attempts(session, members, last_ns, around)
+    start = _start(first, [f.syn_ns for f in failed])
+    handshake.start, handshake.ready = start, ready_ns
+    duration = max(0, last_ns - start) / 1e6
+    handshake.time_to_outcome_ms = duration
+    opened = [
+        k for k in session.links if k.syn_ns is not None and start <= k.syn_ns <= last_ns and not _browser(session, k)
+    ]
+    handshake.round_trips = numbers.round_trips
+    handshake.critical_round_trips = len(numbers.path)
+    handshake.network_round_trips = network_round_trips(numbers.path, opened)
+    handshake.attempts, handshake.retries = numbers.attempts, numbers.retries
+    handshake.redirects = numbers.redirects
+    handshake.connections = len(numbers.connections)
+    handshake.connections_opened = len(opened)
+    handshake.connections_failed = len(failed)
+    handshake.streams = _streams(session, members, start, last_ns)
+    handshake.bytes_up, handshake.bytes_down = numbers.bytes_up, numbers.bytes_down
+    handshake.phases = numbers.phases
+    carried = [k.captured_bytes(start, last_ns) for k in numbers.connections]
+    handshake.captured_bytes_up = sum(up for up, _ in carried)
+    handshake.captured_bytes_down = sum(down for _, down in carried)
+    handshake.rtt_client_ms, handshake.rtt_server_ms = halves_ms(numbers.connections)
+    if first.link is not None:
+        same = first.link.client.address == first.link.server.address
+        handshake.vantage = vantage(handshake.rtt_client_ms, handshake.rtt_server_ms, same)
+    handshake.wire_time_ms = covered_ns(_outstanding(numbers, members, opened, start, last_ns)) / 1e6
+    on_path = [k for k in {s.link: None for s in numbers.path} if k in opened and k is not None]
+    setups = [span for k in on_path if k is not None and (span := setup_span(k)) is not None]
+    known = all(s.link is not None and s.link.syn_ns is not None for s in numbers.path)
+    handshake.connect_ms = sum(end - begin for begin, end in setups) / 1e6 if setups or known else None
+    handshake.user_wait_ms = _user_wait(members)
+    if ready_ns is not None:
+        handshake.time_to_ready_ms = duration
+        if handshake.rtt_client_ms is not None:
+            handshake.client_time_to_ready_ms = duration + handshake.rtt_client_ms
+    elif handshake.outcome not in ("error", "abandoned"):
+        handshake.time_to_outcome_ms = None
+    handshake.exchanges = tuple(s.serial for s in members)
+    handshake.frames = (0, max((s.answer_frame or s.last_frame) for s in members))
+    after = count(found.after, None)
+    handshake.after_ready = PhaseNumbers(
+        after.round_trips,
+        covered_ns((start_of(s), end_of(s)) for s in found.after) / 1e6,
+        after.bytes_up,
+        after.bytes_down,
+    )
+
+
+def _start(first: Exchange, failed_syns: Sequence[int]) -> int:
+    """The SYN where the first exchange follows it promptly, else the first request byte; failed attempts come first."""
+    start = start_of(first)
+    link = first.link
+    if link is not None and link.syn_ns is not None and first.order == 0:
+        span = setup_span(link)
+        patience = max(PROMPT_NS, 3 * (span[1] - span[0]) if span is not None else 0)
+        since = span[1] if span is not None else link.syn_ns
+        if start - since <= patience:
+            start = min(start, link.syn_ns)
+    return min([start, *failed_syns])
+
+
+def _failed_attempts(
+    session: Session, members: Sequence[Exchange], last_ns: int, around: Surroundings
+) -> list[FailedConnection]:
+    """Attempts to connect that came to nothing, just before the first exchange and during the handshake."""
+    found: dict[tuple[int, int], FailedConnection] = {}
+    first = members[0]
+    if first.link is not None:
+        opened = first.link.syn_ns if first.order == 0 and first.link.syn_ns is not None else start_of(first)
+        for attempt in around.failed_before(first.link.client.address, first.link.server, opened):
+            found[attempt.trace, attempt.number] = attempt
+    for step in members:
+        if step.link is None:
+            continue
+        for attempt in around.failed_during(
+            step.link.client.address, step.link.server, None, start_of(members[0]), last_ns
+        ):
+            found[attempt.trace, attempt.number] = attempt
+        location = step.answer.location if step.answer is not None else None
+        if location is not None:
+            authority = location.partition("//")[2].partition("/")[0] or None
+            until = end_of(step) + PROMPT_NS * 30
+            for attempt in around.failed_during(step.link.client.address, None, authority, end_of(step), until):
+                found[attempt.trace, attempt.number] = attempt
+    return list(found.values())
+
+
+def _outstanding(
+    numbers: Numbers, members: Sequence[Exchange], opened: Sequence[Connection], start: int, last_ns: int
+) -> list[tuple[int, int]]:
+    """Spans with an exchange or a connection set-up under way, within [start, last]."""
+    spans = []
+    for step in members:
+        if step.reading is not None and step.reading.operation == "authorize":
+            continue
+        end = end_of(step) if step.answer is not None else (step.given_up or last_ns)
+        spans.append((max(start, start_of(step)), min(end, last_ns)))
+    for link in opened:
+        span = setup_span(link)
+        if link in numbers.connections and span is not None:
+            spans.append((max(start, span[0]), min(span[1], last_ns)))
+    return spans
+
+
+def _user_wait(members: Sequence[Exchange]) -> float | None:
+    """From the last answer before a token request with an authorization code to that request; None without one."""
+    waited: float | None = None
+    for i, step in enumerate(members):
+        if (
+            step.reading is not None
+            and step.reading.operation == "token"
+            and step.reading.subject
+            in (
+                None,
+                "authorization_code",
+            )
+        ):
+            ends = [end_of(s) for s in members[:i] if s.answer is not None]
+            if ends:
+                waited = (waited or 0.0) + max(0, start_of(step) - max(ends)) / 1e6
+    return waited
+
+
+def _browser(session: Session, link: Connection) -> bool:
+    carried = [s for s in session.steps if s.link is link]
+    return bool(carried) and all(s.reading is not None and s.reading.operation == "authorize" for s in carried)
+
+
+def _streams(session: Session, members: Sequence[Exchange], start: int, last_ns: int) -> int:
+    opened = [s for s in session.streams if s.status is not None and 200 <= s.status < 300]
+    opened += [s for s in members if s.standing and s.status is not None and 200 <= s.status < 300]
+    return sum(1 for s in opened if s.response_start is not None and start <= s.response_start <= last_ns)
+
+
+def _without_numbers(handshake: Handshake, session: Session) -> None:
+    """Warm contacts: 0 round trips, connections and bytes are known, times are null. Unobserved: all is unknown."""
+    known = 0 if session.warm else None
+    for name in (
+        "round_trips", "critical_round_trips", "network_round_trips", "attempts", "retries", "redirects", "connections",
+        "connections_opened", "connections_failed", "streams", "bytes_up", "bytes_down",
+    ):  # fmt: skip
+        setattr(handshake, name, known)
+    handshake.captured_bytes_up = handshake.captured_bytes_down = known
+    handshake.ready_by = None
+    links = [k for k in session.links if k.syn_ns is not None]
+    handshake.rtt_client_ms, handshake.rtt_server_ms = halves_ms(links)
+    if links:
+        same = links[0].client.address == links[0].server.address
+        handshake.vantage = vantage(handshake.rtt_client_ms, handshake.rtt_server_ms, same)
+
+
+def _documents(session: Session, found: Readiness) -> tuple[list[Document] | None, frozenset[str] | None]:
+    """(documents of the metadata, names offered); None where the capture does not show them."""
+    if session.warm or not session.observed:
+        return None, None
+    kinds = DOCUMENTS.get(session.protocol, ())
+    documents: list[Document] = []
+    names: set[str] = set()
+    unknown = False
+    for step in found.members:
+        if step.answer is None:
+            unknown = unknown or step.unseen
+            continue
+        documents.extend(d for d in step.answer.documents if d.kind in kinds)
+        names.update(step.answer.names)
+        if step.answer.ok and not step.answer.documents and _gives_document(step):
+            unknown = True
+    return (None if unknown else documents), frozenset(names)
+
+
+def _gives_document(step: Exchange) -> bool:
+    reading = step.reading
+    return (
+        reading is not None
+        and reading.role in (Role.OPENING, Role.LISTING)
+        and step.status != 304
+        and (reading.operation not in ("GET endpoint", "preflight"))
+    )
+
+
+def _version(session: Session, found: Readiness) -> str | None:
+    """MCP: the revision agreed, else the one asked for last. A2A: by what was used, then by the card."""
+    steps = [s for s in session.steps if s.reading is not None]
+    if session.protocol == "a2a":
+        for task in [found.first_task, *session.task_exchanges]:
+            if task is not None and task.reading is not None and task.reading.version and not _refused_version(task):
+                return task.reading.version
+    for step in reversed(steps):
+        if step.answer is not None and step.answer.ok and step.answer.version:
+            return step.answer.version
+    for step in [*reversed(steps), *session.task_exchanges, *session.streams, *session.others]:
+        if step.reading is not None and step.reading.version:
+            return step.reading.version
+    return None
+
+
+def _refused_version(task: Exchange) -> bool:
+    return task.answer is not None and not task.answer.ok and task.answer.cause in ("version-mismatch", "rpc-error")
+
+
+def _transport(session: Session, found: Readiness) -> str | None:
+    """That of the first task or of the opening; for A2A without a task the card's preferred interface."""
+    order = [*found.members, found.first_task] if session.protocol == "mcp" else [found.first_task, *found.members]
+    transports = [s.reading.transport for s in order if s is not None and s.reading is not None and s.reading.transport]
+    if session.protocol == "a2a" and found.first_task is None:
+        for step in found.members:
+            if step.answer is not None and step.answer.interfaces:
+                return step.answer.interfaces[0][1]
+    if "http+sse" in transports:
+        return "http+sse"
+    return transports[0] if transports else None
+
+
+def _server_name(session: Session) -> str | None:
+    for step in [*session.steps, *session.task_exchanges]:
+        if step.answer is not None and step.answer.server_name:
+            return step.answer.server_name
+    return None
+
+
+def _tasks(handshake: Handshake, session: Session, found: Readiness) -> None:
+    unchallenged = session.first_task is None and session.challenged
+    handshake.tasks = Tasks(
+        operations=session.operations + (1 if unchallenged else 0),
+        exchanges=session.task_count + (len(session.challenged) if unchallenged else 0),
+        retries=session.task_retries,
+        failed=failures(session) + (1 if unchallenged else 0),
+    )
+    task = found.first_task
+    if task is not None:
+        operation = next((o for o in session.tasks if o.last is task or (task.digest and o.last is task)), None)
+        first = session.tasks[0] if session.tasks else operation
+        good = succeeded(first) if first is not None else False
+        handshake.first_task = "ok" if good else "failed" if good is False else "none"
+
+
+def _refetched(handshake: Handshake, session: Session, found: Readiness, around: Surroundings) -> None:
+    """Listings and cards fetched again after the first task."""
+    again = [s for s in found.later if s.reading is not None and s.reading.role in (Role.LISTING, Role.OPENING)]
+    same = unchanged([*found.members, *found.after], again)
+    documents = [d for s in again if s.answer is not None for d in s.answer.documents]
+    handshake.refetches = Refetches(
+        exchanges=len(again),
+        unchanged=len(same),
+        bytes_up=sum(s.bytes_up for s in again),
+        bytes_down=sum(s.bytes_down for s in again),
+        tokens=around.refetch_tokens(documents) if documents else 0,
+    )
+
+
+def _hops(handshake: Handshake, session: Session, found: Readiness) -> None:
+    """One row a leg, the one nearest the client first."""
+    leg: list[Exchange] = [*found.members, *session.task_exchanges[:1]] or [*session.streams[:1], *session.others[:1]]
+    members = list(found.members)
+    ready = found.ready
+    while leg:
+        link = next((s.link for s in leg if s.link is not None), None)
+        numbers = count(members, end_of(ready) if ready is not None else None) if members else Numbers()
+        start = _start(members[0], ()) if members else None
+        client = session.client if not handshake.hops else (link.client.address if link is not None else "")
+        handshake.hops.append(
+            Hop(
+                client=client,
+                server=leg[0].server,
+                client_port=link.client.port if link is not None else None,
+                start=start,
+                time_to_ready_ms=max(0, end_of(ready) - start) / 1e6
+                if ready is not None and start is not None
+                else None,
+                round_trips=sum(1 for s in members if is_round_trip(s)),
+                connections=len(numbers.connections),
+                bytes_up=numbers.bytes_up,
+                bytes_down=numbers.bytes_down,
+                exchanges=tuple(s.serial for s in members),
+            )
+        )
+        leg = [s.inner for s in leg if s.inner is not None]
+        members = [s.inner for s in members if s.inner is not None]
+        ready = ready.inner if ready is not None else None
+        for step in members:
+            step.hop = len(handshake.hops)

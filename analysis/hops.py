@@ -1,0 +1,118 @@
+"""The same request on two legs of a proxy, sidecar or relay.
+
+Two appearances are hops of one exchange when one nests in the other in time, they agree in operation, JSON-RPC id and
+body, and something says that the inner leg was dialled for the outer one: an id that only one session can carry, a
+forwarded-client header, or the address of the outer leg's server as the inner leg's client. Addresses alone never join:
+a client that dials two equal servers at once is one client with two sessions.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+
+from hsa.analysis.model import Exchange
+
+_OPEN = 1 << 62
+"""End of an exchange that has none yet."""
+
+_KEPT = 512
+"""Pending outer exchanges kept per key: more identical requests at once than that are not matched."""
+
+Key = tuple[object, ...]
+
+
+def _end(exchange: Exchange) -> int:
+    for end in (exchange.answer_end, exchange.response_end, exchange.given_up):
+        if end is not None and not exchange.standing:
+            return end
+    return _OPEN
+
+
+def _key(exchange: Exchange) -> Key | None:
+    reading = exchange.reading
+    if reading is None or exchange.request_start is None:
+        return None
+    return (reading.protocol, reading.operation, reading.subject, reading.rpc_id, reading.cursor, exchange.digest)
+
+
+def _is_loopback(address: str) -> bool:
+    return address.startswith("127.") or address == "::1"
+
+
+def _session_ids(exchange: Exchange) -> set[str]:
+    reading, answer = exchange.reading, exchange.answer
+    named = {reading.session} if reading is not None and reading.session else set()
+    if answer is not None and answer.session:
+        named.add(answer.session)
+    return named
+
+
+def dialled_for(outer: Exchange, inner: Exchange) -> bool:
+    """Whether the leg of `inner` can be the continuation of the leg of `outer`."""
+    a, b = outer.link, inner.link
+    if a is None or b is None or a is b or (a.client == b.client and a.server == b.server):
+        return False
+    ours, theirs = _session_ids(outer), _session_ids(inner)
+    if ours and theirs:
+        return bool(ours & theirs)
+    if ours != theirs and outer.answer is not None and inner.answer is not None:
+        return False
+    if outer.request_id is not None and outer.request_id == inner.request_id:
+        return True
+    if inner.forwarded is not None and inner.forwarded in (a.client.address, outer.forwarded):
+        return a.server != b.server
+    if a.server == b.server:
+        return False
+    if outer.status != inner.status or (
+        outer.answer_digest and inner.answer_digest and outer.answer_digest != inner.answer_digest
+    ):
+        return False
+    if b.client.address == a.server.address:
+        return True
+    crossing = _is_loopback(b.client.address) or _is_loopback(a.server.address)
+    return crossing and a.client.address != b.client.address
+
+
+class HopMatcher:
+    """Finds the outer leg of exchanges that come in order of their request's start."""
+
+    def __init__(self) -> None:
+        self._pending: dict[Key, deque[Exchange]] = {}
+        self._added = 0
+
+    def match(self, exchange: Exchange) -> Exchange | None:
+        """The exchange on the next leg towards the client that `exchange` was sent on for; None without one.
+
+        Both get to know each other (`outer`, `inner`). Of several equal candidates the one is taken around which the
+        time left over is least, and `guessed` is set.
+        """
+        key = _key(exchange)
+        if key is None:
+            return None
+        start, end = exchange.request_start or 0, _end(exchange)
+        found: list[tuple[int, Exchange]] = []
+        for outer in self._pending.get(key, ()):
+            outer_end = _end(outer)
+            if outer.inner is None and outer_end >= end and dialled_for(outer, exchange):
+                left = start - (outer.request_end or start)
+                if end != _OPEN and outer_end != _OPEN:
+                    left = abs(left) + outer_end - end
+                found.append((left, outer))
+        self._add(key, exchange, start)
+        if not found:
+            return None
+        outer = min(found, key=lambda pair: pair[0])[1]
+        exchange.outer, outer.inner = outer, exchange
+        if len(found) > 1 and not (_session_ids(outer) & _session_ids(exchange)):
+            exchange.guessed = True
+        return outer
+
+    def _add(self, key: Key, exchange: Exchange, now: int) -> None:
+        queue = self._pending.setdefault(key, deque(maxlen=_KEPT))
+        while queue and _end(queue[0]) < now:
+            queue.popleft()
+        queue.append(exchange)
+        self._added += 1
+        if self._added % 1024 == 0:
+            for stale in [k for k, q in self._pending.items() if all(_end(e) < now for e in q)]:
+                del self._pending[stale]

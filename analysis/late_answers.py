@@ -1,0 +1,56 @@
+"""Answers that come on another exchange than their request: HTTP+SSE, and streams that are resumed.
+
+A listening stream carries answers to requests posted elsewhere. They are found by the endpoint or session that both
+name, and the JSON-RPC id.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+
+from hsa.analysis.model import Exchange
+from hsa.dissectors.http import HttpExchange, JsonRpcMessage
+from hsa.dissectors.reading import Reading
+
+CARRIERS_KEPT = 8
+"""Streams of one session that are searched, latest first."""
+
+
+class LateAnswers:
+    """Knows the listening streams, and finds on them what a request still waits for."""
+
+    def __init__(self) -> None:
+        self._carriers: dict[str, deque[HttpExchange]] = {}
+
+    def add_carrier(self, http: HttpExchange, reading: Reading) -> None:
+        """`http` is a stream that may carry answers of its session."""
+        names = [f"mcp:{reading.session}"] if reading.session else []
+        if reading.answer is not None and reading.answer.endpoint:
+            names.append(f"endpoint:{reading.answer.endpoint}")
+        for name in names:
+            carriers = self._carriers.setdefault(name, deque(maxlen=CARRIERS_KEPT))
+            if http not in carriers:
+                carriers.append(http)
+
+    def find(self, exchange: Exchange, reading: Reading) -> JsonRpcMessage | None:
+        """The message that answers `exchange`; None when no stream has carried it (yet)."""
+        if reading.rpc_id is None:
+            return None
+        name = f"endpoint:{reading.endpoint}" if reading.endpoint else f"mcp:{reading.session}"
+        start = exchange.request_start or 0
+        for http in reversed(self._carriers.get(name, ())):
+            if http.response is None:
+                continue
+            for message in http.response.messages:
+                if (
+                    message.kind in ("response", "error")
+                    and message.rpc_id == reading.rpc_id
+                    and message.seen.t_last_ns >= start
+                ):
+                    return message
+        return None
+
+    def forget(self, names: set[str]) -> None:
+        """Drop the streams of a session that is over."""
+        for name in names:
+            self._carriers.pop(f"mcp:{name}", None)

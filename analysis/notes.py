@@ -1,0 +1,215 @@
+"""Observations on a handshake, of public kinds, each with the frames that show it.
+
+The kinds are listed in `docs/notes.md`; the list grows, and a kind never changes its meaning.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from itertools import pairwise
+
+from hsa.analysis.model import Exchange, Handshake, Note
+from hsa.analysis.outcome import End
+from hsa.analysis.readiness import Readiness, start_of
+from hsa.analysis.session import Session, end_of, is_optional, refused
+from hsa.analysis.unchanged import fingerprint, unchanged
+from hsa.capture.records import frame_of
+from hsa.dissectors.reading import Role
+
+FRAMES_KEPT = 8
+"""Frame ranges shown with one note."""
+
+STALL_NS = 200_000_000
+"""Wait for a first response byte on a reused connection that is worth a note when the round-trip time is far below."""
+
+
+def notes(handshake: Handshake, session: Session, found: Readiness, end: End) -> None:
+    """Fill `handshake.notes`, most telling first."""
+    add = _Collector(handshake)
+    _history(add, session, found)
+    _usage(add, handshake, session, found)
+    _streams(add, session)
+    _answers(add, session, found)
+    _wire(add, session)
+    if handshake.user_wait_ms:
+        add("user-wait", (), f"a person was authorising for {handshake.user_wait_ms / 1000:.1f} s")
+    handshake.notes.extend(add.found.values())
+
+
+class _Collector:
+    """Adds up notes of one kind and detail."""
+
+    def __init__(self, handshake: Handshake) -> None:
+        self.found: dict[tuple[str, str], Note] = {}
+        self._handshake = handshake
+
+    def __call__(self, kind: str, steps: Iterable[Exchange], detail: str = "", count: int | None = None) -> None:
+        shown = [s for s in steps]
+        if count is None:
+            count = max(1, len(shown))
+        note = self.found.setdefault((kind, detail), Note(kind, 0, [], detail))
+        note.count += count
+        for step in shown[: FRAMES_KEPT - len(note.frames)]:
+            trace, frame = frame_of(step.first_frame)
+            note.frames.append((trace, frame, frame_of(step.last_frame)[1]))
+
+
+def _history(add: _Collector, session: Session, found: Readiness) -> None:
+    """The same client shook hands with the same counterpart before."""
+    previous = session.previous
+    if previous is None or not found.members:
+        return
+    lost = [e for e in previous.task_exchanges if e.status in (400, 404) and e.reading and e.reading.session]
+    detail = "after the session was lost" if lost else ""
+    add("repeat", found.members[:1], detail)
+    known = {fingerprint(d) for s in previous.steps if s.answer is not None for d in s.answer.documents}
+    known |= previous.fingerprints
+    ours = [(s, d) for s in found.members if s.answer is not None for d in s.answer.documents]
+    if ours and all(fingerprint(d) in known for _, d in ours):
+        add("unchanged", [s for s, _ in ours][:1], "the metadata is the same as at the handshake before")
+
+
+def _usage(add: _Collector, handshake: Handshake, session: Session, found: Readiness) -> None:
+    if handshake.outcome == "ready" and session.first_task is None and not session.challenged:
+        add("never-used", found.members[:1], "no task was sent")
+    if handshake.outcome == "abandoned" and session.ids:
+        add("unused-session", found.members[:1], "a session id was issued and never used for a task")
+    if session.task_exchanges:
+        gone = [e for e in session.task_exchanges if e.status in (400, 404) and e.reading and e.reading.session]
+        last = session.task_exchanges[-1]
+        if len(gone) > 1 and last in gone:
+            add("session-lost", gone, "the client went on with a session id that the server had forgotten")
+        if any(e.status == 400 for e in gone):
+            add("conformance", [e for e in gone if e.status == 400], "HTTP 400 where 404 is due for an unknown session")
+    task = session.first_task
+    if task is not None and task.answer is not None and task.answer.cause == "version-mismatch":
+        add("deferred-version-check", [task], "the version was refused at the first task, not in the handshake")
+
+
+def _streams(add: _Collector, session: Session) -> None:
+    """Listening streams that were refused or ended and tried again."""
+    attempts = sorted(session.streams, key=start_of)
+    declined = [s for s in attempts if s.status == 405]
+    if declined:
+        add("no-push-stream", declined[:1], "the server offers no listening stream (HTTP 405)")
+    if len(attempts) > 1:
+        gaps = sorted(start_of(b) - start_of(a) for a, b in pairwise(attempts))
+        period = gaps[len(gaps) // 2] / 1e9
+        messages = sum(len(s.sent_messages) for s in attempts)
+        add(
+            "stream-retry",
+            attempts[1:],
+            f"{len(attempts)} stream openings, about every {period:.1f} s, {messages} messages delivered",
+            count=len(attempts) - 1,
+        )
+
+
+def _answers(add: _Collector, session: Session, found: Readiness) -> None:
+    members = found.members
+    probes = [s for s in members if s.reading and s.reading.operation == "server/discover" and refused(s)]
+    later = [s for s in members if s.reading and s.reading.operation == "initialize"]
+    if probes and later:
+        waited = sum(end_of(s) - start_of(s) for s in probes) / 1e6
+        add("probe-refused", probes, f"a modern probe was refused ({waited:.1f} ms)")
+    for step in [*session.steps, *session.challenged]:
+        if step.answer is not None and step.answer.leaked_session and step.answer.leaked_session not in session.ids:
+            add("leaked-session", [step], "a session id was handed out with an error and never used")
+    for step in members:
+        if is_optional(step) and refused(step) and step.reading is not None:
+            add("optional-refused", [step], f"{step.reading.operation} was refused")
+    if session.protocol in ("mcp", "acp"):
+        for operation in ("tools/list", "prompts/list", "resources/list", "agents"):
+            pages = [s for s in members if s.reading is not None and s.reading.operation == operation]
+            _catalogue(add, pages)
+    closed = [
+        s
+        for s in [*members, *session.task_exchanges]
+        if s.answer is not None and s.cut in ("fin", "rst") and s.answer.ok
+    ]
+    if closed:
+        add("closed-early", closed, "the client closed the connection once it had the answer")
+    renewed = [s for s in found.later if s.reading is not None and s.reading.operation == "initialize"]
+    renewed += [s for s in found.after if s.reading is not None and s.reading.operation == "initialize"]
+    if renewed:
+        verdict = "refused" if all(refused(s) for s in renewed) else "accepted"
+        add("re-initialized", renewed, f"initialize was sent again with the session's id and {verdict}")
+    announced = [s for s in [*session.streams, *session.task_exchanges] if s.answer is not None and s.answer.announces]
+    changes = sum(len(s.answer.announces) for s in announced if s.answer is not None)
+    if changes:
+        followed = _followed(session, announced)
+        add(
+            "list-changed",
+            announced,
+            f"{changes} changes announced, {followed} followed by a new listing",
+            count=changes,
+        )
+    same = unchanged([*members], [s for s in found.after if s.reading is not None and s.reading.role is Role.LISTING])
+    if same:
+        add("unchanged", same, "listed again before the first task, nothing had changed")
+    for step in [*members, *found.after, *found.later, *session.streams, *session.others, *session.task_exchanges]:
+        for remark in step.reading.remarks if step.reading is not None else ():
+            add(remark.kind, [step], remark.detail)
+
+
+def _followed(session: Session, announced: list[Exchange]) -> int:
+    """Change notices after which a listing began (within a second of them)."""
+    count = 0
+    listings = [start_of(s) for s in session.steps if s.reading is not None and s.reading.role is Role.LISTING]
+    for step in announced:
+        for message in step.sent_messages:
+            if message.method is not None and message.method.endswith("list_changed"):
+                at = message.seen.t_last_ns
+                count += any(0 <= start - at <= 1_000_000_000 for start in listings)
+    return count
+
+
+def _catalogue(add: _Collector, pages: list[Exchange]) -> None:
+    """A listing whose last page was not asked for, or whose cursor came back to itself."""
+    answered = [p for p in pages if p.answer is not None and p.answer.ok]
+    if not answered:
+        return
+    last = answered[-1]
+    assert last.answer is not None and last.reading is not None
+    if last.answer.next_cursor is None:
+        return
+    if last.answer.next_cursor == last.reading.cursor:
+        add("cursor-stuck", [last], "the server gave the cursor back that it was asked with")
+    else:
+        add("catalogue-incomplete", [last], "the last page offers more, which the client did not ask for")
+
+
+def _wire(add: _Collector, session: Session) -> None:
+    """What the packets of its connections show."""
+    links = list(session.links)
+    copies = sum(k.duplicates for k in links)
+    if copies:
+        add("capture-duplicates", (), f"{copies} packets were captured more than once", count=copies)
+    again = sum(k.retransmissions for k in links)
+    if again:
+        add("retransmissions", (), f"{again} segments were sent again", count=again)
+    resent = sum(max(0, k.syns - 1) for k in links)
+    if resent:
+        add("syn-retransmissions", (), f"{resent} SYNs were sent again", count=resent)
+    if any(k.offload for k in links):
+        add("offload", (), "captured before segmentation or after merging: header bytes are not all visible")
+    if any(k.clock_steps for k in links):
+        steps = sum(k.clock_steps for k in links)
+        add("clock-steps", (), f"the capture clock went back {steps} times; durations are clamped", count=steps)
+    if any(k.conflicts for k in links):
+        add("conflicting-segments", (), "overlapping segments differ; the first copy was taken")
+    reused = [s for s in session.steps if s.order > 0]
+    slow = [
+        s
+        for s in [*reused, *[t for t in session.task_exchanges if t.order > 0]]
+        if s.response_start is not None
+        and s.request_end is not None
+        and s.link is not None
+        and s.link.syn_ns is not None
+        and s.link.established_ns is not None
+        and s.response_start - s.request_end >= STALL_NS
+        and (s.link.established_ns - s.link.syn_ns) * 20 < s.response_start - s.request_end
+    ]
+    if len(slow) >= 2:
+        waits = sorted((s.response_start or 0) - (s.request_end or 0) for s in slow)
+        typical = waits[len(waits) // 2] / 1e6
+        add("stalled", slow, f"first response byte after {typical:.0f} ms on a reused connection")

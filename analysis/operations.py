@@ -1,0 +1,89 @@
+"""Tasks of a session: which exchanges are one operation (polls, input rounds, resumptions, retries)."""
+
+from __future__ import annotations
+
+from hsa.analysis.model import Exchange
+from hsa.analysis.session import OPERATIONS_KEPT, Operation, Session, end_of, failed, is_authentication
+from hsa.dissectors.reading import Reading
+
+_OPERATION_IDS = ("task:", "run:")
+
+
+def add_task(session: Session, exchange: Exchange, reading: Reading) -> None:
+    """Book a task exchange: as a new operation, or as part of one that goes on.
+
+    A task refused for want of credentials before any other is kept apart (`challenged`): when it is repeated after
+    authentication it was not the first task.
+    """
+    session.task_exchanges.append(exchange)
+    session.task_count += 1
+    if session.first_task is None:
+        if is_authentication(exchange):
+            session.challenged.append(exchange)
+            session.task_exchanges.pop()
+            session.task_count -= 1
+            return
+        session.first_task = exchange
+    ids = {name for name in reading.ids if name.startswith(_OPERATION_IDS)}
+    given = exchange.answer.ids if exchange.answer is not None else ()
+    operation = _part_of(session, exchange, reading, ids)
+    if operation is None:
+        operation = Operation(reading.operation, reading.subject, set(), None, exchanges=0)
+        session.tasks.append(operation)
+        session.operations += 1
+    operation.exchanges += 1
+    operation.ids |= ids | {name for name in given if name.startswith(_OPERATION_IDS)}
+    operation.last = exchange
+    _close_oldest(session)
+
+
+def _part_of(session: Session, exchange: Exchange, reading: Reading, ids: set[str]) -> Operation | None:
+    start = exchange.request_start or 0
+    for operation in reversed(session.tasks):
+        if ids & operation.ids:
+            return operation
+        last = operation.last
+        if last is None or last.reading is None:
+            continue
+        if reading.continues is not None and reading.continues == operation.continues:
+            return operation
+        same = last.reading.operation == reading.operation and last.reading.subject == reading.subject
+        if same and failed(last) and not last.unseen and end_of(last) <= start and _again(last, exchange):
+            if last.answer is None or last.answer.cause != "redirect-not-followed":
+                operation.retries += 1
+                session.task_retries += 1
+            return operation
+    return None
+
+
+def _again(before: Exchange, after: Exchange) -> bool:
+    """The same request: equal body, or equal id, or equal arguments under another id."""
+    if before.digest == after.digest:
+        return True
+    a, b = before.reading, after.reading
+    assert a is not None and b is not None
+    if a.rpc_id is not None and a.rpc_id == b.rpc_id:
+        return True
+    return before.request_body == after.request_body
+
+
+def succeeded(operation: Operation) -> bool | None:
+    """Whether its last exchange went well; None when the capture does not show it."""
+    last = operation.last
+    if last is None:
+        return operation.ok
+    if last.answer is None:
+        return None if last.unseen or last.cut == "capture" else False
+    return last.answer.ok and not last.answer.failed
+
+
+def _close_oldest(session: Session) -> None:
+    while len(session.tasks) > OPERATIONS_KEPT:
+        operation = session.tasks.pop(0)
+        if succeeded(operation) is False:
+            session.failed_operations += 1
+
+
+def failures(session: Session) -> int:
+    """Operations that failed, among those still held and those already closed."""
+    return session.failed_operations + sum(1 for o in session.tasks if succeeded(o) is False)

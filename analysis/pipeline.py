@@ -1,0 +1,245 @@
+"""From capture files to results: the one place where the layers are put in a row.
+
+Blocks of records go through the driver of the dissectors; its exchanges are read by the protocols, put in order of
+their request's start, joined to sessions, and sessions that are over are folded into handshakes, so that memory does
+not grow with the capture but by one small record for each handshake.
+"""
+
+from __future__ import annotations
+
+import os
+from array import array
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from hsa.dissectors.driver import Driver
+from hsa.dissectors.recognise import Recogniser
+
+from hsa.analysis.assembly import Assembler
+from hsa.analysis.exchanges import record, refresh, take_answer
+from hsa.analysis.filters import wanted, within
+from hsa.analysis.groups import groups
+from hsa.analysis.late_answers import LateAnswers
+from hsa.analysis.model import Analysis, Exchange, Handshake
+from hsa.analysis.options import Options
+from hsa.analysis.results import Results
+from hsa.analysis.startup import startups
+from hsa.capture.files import Reader, open_traces
+from hsa.capture.records import Records
+from hsa.dissectors.http import HttpExchange
+from hsa.dissectors.reading import Reading, Role
+
+HOLD_NS = 30_000_000_000
+"""An exchange that is still open holds later ones back for no longer than this (capture time)."""
+
+AGENT_PROTOCOLS = ("mcp", "a2a", "acp")
+"""Protocols whose sessions are put together; others are recognised and counted."""
+
+Paths = Sequence[str | os.PathLike[str]]
+
+
+def analyze_traces(paths: Paths, options: Options, progress: Callable[[int], None] | None = None) -> Analysis:
+    """Analyze capture files, folders or `-`. `progress` is told the packets read so far, now and then.
+
+    Files that cannot be read as captures are in `Analysis.errors`; nothing raises because of what a capture holds.
+    """
+    pipeline = Pipeline(paths, options, keep_exchanges=False, progress=progress)
+    for _ in pipeline.run():
+        pass
+    return pipeline.analysis()
+
+
+def iter_exchanges(paths: Paths, options: Options, progress: Callable[[int], None] | None = None) -> Iterator[Exchange]:
+    """Every HTTP exchange, agent traffic or not, in order of request start, numbered (`serial` is the id)."""
+    pipeline = Pipeline(paths, options, keep_exchanges=True, progress=progress)
+    for _ in pipeline.run():
+        pass
+    pipeline.analysis()
+    for number, exchange in enumerate(pipeline.kept()):
+        exchange.serial = number
+        yield exchange
+
+
+@dataclass(slots=True, eq=False)
+class _Pending:
+    """An exchange that waits for its turn."""
+
+    start: int
+    serial: int
+    http: HttpExchange
+    final: bool = False
+    reading: Reading | None = None
+    record: Exchange | None = None
+
+
+class Pipeline:
+    """One run over the captures. `run` does the work; `analysis` gives the result once it is done."""
+
+    def __init__(
+        self, paths: Paths, options: Options, *, keep_exchanges: bool, progress: Callable[[int], None] | None = None
+    ) -> None:
+        self._options = options
+        self._reader: Reader = open_traces(paths, reorder_window_ns=options.reorder_window_ns)
+        self._driver = Driver(_Watched(within(self._reader, options.since_ns, options.until_ns), self, progress))
+        self._recogniser = Recogniser()
+        self._late = LateAnswers()
+        self._assembler = Assembler(idle_ns=int(options.idle_s * 1e9), merge_hops=options.hops == "merged")
+        self._results = Results(options, self._assembler, self._driver)
+        self._pending: list[_Pending] = []
+        self._waiting: dict[HttpExchange, _Pending] = {}
+        self._open: dict[HttpExchange, Exchange] = {}
+        self._starts = array("q")
+        self._skipped: set[HttpExchange] = set()
+        self._keep: list[Exchange] | None = [] if keep_exchanges else None
+        self.watermark_ns = 0
+        self.block_done = False
+
+    def run(self) -> Iterator[None]:
+        """Read everything; yields now and then so that a caller may stop early with what is known."""
+        for http, final in self._driver:
+            if self.block_done:
+                self.block_done = False
+                self._release(at_end=False)
+                yield None
+            self._take(http, final)
+        self._release(at_end=True)
+        for http, exchange in self._open.items():
+            self._refresh(http, exchange)
+
+    def kept(self) -> list[Exchange]:
+        """All exchanges in order of start (only when they were to be kept)."""
+        order = sorted(self._keep or (), key=lambda e: (e.request_start or e.response_start or 0, e.serial))
+        return order
+
+    # -- one exchange --------------------------------------------------------------------------------------------
+
+    def _take(self, http: HttpExchange, final: bool) -> None:
+        known = self._waiting.get(http)
+        if known is not None:
+            known.final = final
+            return
+        if http in self._open:
+            if final:
+                self._refresh(http, self._open.pop(http))
+            return
+        if http in self._skipped:
+            if final:
+                self._skipped.discard(http)
+            return
+        if not wanted(http.connection, http.authority, self._options, self._driver.names.name_of):
+            if not final:
+                self._skipped.add(http)
+            return
+        pending = _Pending(http.start.t_first_ns, len(self._starts), http, final)
+        self._starts.append(pending.start)
+        self._waiting[http] = pending
+        self._pending.append(pending)
+
+    def _refresh(self, http: HttpExchange, exchange: Exchange) -> None:
+        late = exchange.answer if exchange.reading is not None and exchange.reading.answered_elsewhere else None
+        reading = self._recogniser.read(http) if exchange.reading is not None else None
+        refresh(exchange, http, reading)
+        if late is not None:
+            take_answer(exchange, late)
+
+    def _release(self, at_end: bool) -> None:
+        """Hand on what is complete, in order of start; stop at the first that is not and is still young."""
+        self._pending.sort(key=lambda p: (p.start, p.serial))
+        done = 0
+        for pending in self._pending:
+            patient = not at_end and pending.start > self.watermark_ns - HOLD_NS
+            if patient and not pending.final and not _is_standing(pending.http):
+                break
+            if pending.record is None:
+                pending.reading = self._recogniser.read(pending.http)
+                pending.record = record(pending.http, pending.reading, pending.serial)
+            if self._waits(pending) and patient:
+                break
+            self._hand_on(pending)
+            done += 1
+        del self._pending[:done]
+        self._results.fold(self.watermark_ns, at_end)
+
+    def _waits(self, pending: _Pending) -> bool:
+        """Look for an answer that comes on another stream; True when there is none yet."""
+        reading, exchange = pending.reading, pending.record
+        if reading is None or exchange is None or exchange.answer is not None:
+            return False
+        if not (reading.answered_elsewhere or (reading.session and reading.rpc_id is not None)):
+            return False
+        message = self._late.find(exchange, reading)
+        if message is None:
+            return reading.answered_elsewhere
+        take_answer(exchange, self._recogniser.read_answer(reading, message))
+        return False
+
+    def _hand_on(self, pending: _Pending) -> None:
+        http, reading, exchange = pending.http, pending.reading, pending.record
+        assert exchange is not None
+        del self._waiting[http]
+        if not pending.final:
+            self._open[http] = exchange
+        if self._keep is not None:
+            self._keep.append(exchange)
+        if reading is None:
+            return
+        if reading.protocol not in AGENT_PROTOCOLS and reading.role is not Role.AUTH:
+            self._results.other_protocols[reading.protocol] = self._results.other_protocols.get(reading.protocol, 0) + 1
+            exchange.protocol = exchange.operation = exchange.phase = None
+            return
+        if http.response is not None and http.response.event_stream:
+            exchange.marks = http.response.marks
+            if reading.session or (reading.answer is not None and reading.answer.endpoint):
+                self._late.add_carrier(http, reading)
+        session = self._assembler.add(exchange)
+        if session is not None or exchange.outer is not None:
+            self._results.agent_connection(http.connection)
+
+    # -- results -------------------------------------------------------------------------------------------------
+
+    def analysis(self) -> Analysis:
+        """The result, once `run` is exhausted."""
+        handshakes = self._results.finish(self.watermark_ns)
+        ids = np.empty(len(self._starts), dtype=np.int64)
+        ids[np.argsort(np.array(self._starts, dtype=np.int64), kind="stable")] = np.arange(len(ids))
+        analysis = Analysis(traces=self._reader.traces, handshakes=handshakes, errors=list(self._reader.errors))
+        for handshake in handshakes:
+            handshake.exchanges = tuple(int(ids[serial]) for serial in handshake.exchanges)
+            for hop in handshake.hops:
+                hop.exchanges = tuple(int(ids[serial]) for serial in hop.exchanges)
+        for exchange in self._keep or ():
+            self._results.label(exchange)
+        self._results.fill(analysis)
+        analysis.groups = groups(handshakes)
+        analysis.startup = startups(handshakes)
+        return analysis
+
+
+class _Watched:
+    """The blocks of a reader; tells the pipeline when one has gone through all layers."""
+
+    def __init__(self, blocks: Iterator[Records], pipeline: Pipeline, progress: Callable[[int], None] | None) -> None:
+        self._blocks, self._pipeline, self._progress = blocks, pipeline, progress
+
+    def __iter__(self) -> Iterator[Records]:
+        packets = 0
+        for records in self._blocks:
+            yield records
+            packets += len(records)
+            pipeline = self._pipeline
+            pipeline.watermark_ns = max(pipeline.watermark_ns, int(records.t_ns.max(initial=0)))
+            pipeline.block_done = True
+            if self._progress is not None:
+                self._progress(packets)
+
+
+def _is_standing(http: HttpExchange) -> bool:
+    """An event stream that has begun and may never end."""
+    request, response = http.request, http.response
+    if response is None or not response.event_stream or request is None:
+        return False
+    return request.method == "GET" and (response.events > 0 or response.comments > 0)
+
+
+__all__ = ["Handshake", "Pipeline", "analyze_traces", "iter_exchanges"]

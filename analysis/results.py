@@ -1,0 +1,205 @@
+"""Sessions that are over become handshakes; what is counted beside them is gathered here."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from hsa.dissectors.driver import Driver
+
+from hsa.analysis.assembly import Assembler
+from hsa.analysis.handshakes import Surroundings, build
+from hsa.analysis.model import Analysis, ConnectionCounts, DamageFact, Exchange, Handshake, Metadata, Note
+from hsa.analysis.operations import failures
+from hsa.analysis.options import Options
+from hsa.analysis.outcome import End
+from hsa.analysis.session import Session
+from hsa.analysis.tokens import Tokenizer, metadata
+from hsa.analysis.unchanged import fingerprint
+from hsa.capture.records import frame_of
+from hsa.dissectors.connection import Connection, Endpoint, FailedConnection
+from hsa.dissectors.reading import Document, Role
+
+FAILED_WINDOW_NS = 3_000_000_000
+"""Failed attempts to connect this long before a handshake belong to it."""
+
+QUIET_NS = 60_000_000_000
+"""A session all of whose connections are closed is folded after this much silence."""
+
+FORSAKEN_NS = 600_000_000_000
+"""A session with open connections is folded after this much silence; what comes later is added to its record."""
+
+
+class Results:
+    """Folds sessions and counts the rest."""
+
+    def __init__(self, options: Options, assembler: Assembler, driver: Driver) -> None:
+        self._options = options
+        self._assembler = assembler
+        self._driver = driver
+        self._tokenizer = Tokenizer(options.tokenizer, options.tokenizer_tables)
+        self._handshakes: list[tuple[Session, Handshake]] = []
+        self.other_protocols: dict[str, int] = {"openai": 0, "anthropic": 0, "agent-client-protocol": 0}
+        self._agent_connections = 0
+
+    # -- folding -------------------------------------------------------------------------------------------------
+
+    def fold(self, now_ns: int, at_end: bool) -> None:
+        """Fold the sessions that nothing more is expected of (`at_end`: they are left for `finish`)."""
+        if at_end:
+            return
+        going = []
+        for session in self._assembler.sessions:
+            silent = now_ns - session.last_ns
+            closed = all(link.closed_ns is not None for link in session.links)
+            if (silent > QUIET_NS and closed) or silent > FORSAKEN_NS:
+                self._fold(session, now_ns)
+            else:
+                going.append(session)
+        self._assembler.sessions = going
+
+    def _fold(self, session: Session, now_ns: int) -> None:
+        if self._is_probe(session):
+            self._assembler.probes += len(session.steps)
+        else:
+            self._handshakes.append((session, build(session, self._around(now_ns))))
+        self._lighten(session)
+
+    def _lighten(self, session: Session) -> None:
+        """Keep of a folded session what later exchanges are joined by, and nothing else."""
+        self._assembler.forget(session)
+        session.fingerprints = {
+            fingerprint(d) for s in session.steps if s.answer is not None for d in s.answer.documents
+        }
+        session.previous = None
+        for step in [*session.steps, *session.streams, *session.others, *session.challenged, *session.task_exchanges]:
+            step.session = None
+            step.outer = step.inner = None
+        session.steps, session.streams, session.others = [], [], []
+        session.challenged, session.task_exchanges, session.tasks = [], [], []
+        session.operations = session.task_count = session.task_retries = session.failed_operations = 0
+        session.links = {}
+
+    def finish(self, last_ns: int) -> list[Handshake]:
+        """All handshakes, sorted by start and numbered."""
+        for session in self._assembler.sessions:
+            if self._is_probe(session):
+                self._assembler.probes += len(session.steps)
+            else:
+                self._handshakes.append((session, build(session, self._around(last_ns))))
+        live = set(self._assembler.sessions)
+        for session, handshake in self._handshakes:
+            if session not in live:
+                self._add_late(session, handshake)
+        self._handshakes.sort(key=lambda pair: (pair[1].start or 0, pair[0].serial))
+        for number, (_, handshake) in enumerate(self._handshakes):
+            handshake.id = number
+        self._by_session = {id(session): handshake for session, handshake in self._handshakes}
+        return [handshake for _, handshake in self._handshakes]
+
+    def _add_late(self, session: Session, handshake: Handshake) -> None:
+        """Tasks and refetches that came after the session was folded."""
+        handshake.tasks.operations += session.operations
+        handshake.tasks.exchanges += session.task_count
+        handshake.tasks.retries += session.task_retries
+        handshake.tasks.failed += failures(session)
+        for step in session.steps:
+            if step.reading is not None and step.reading.role in (Role.LISTING, Role.OPENING):
+                handshake.refetches.exchanges += 1
+                handshake.refetches.bytes_up += step.bytes_up
+                handshake.refetches.bytes_down += step.bytes_down
+
+    def agent_connection(self, connection: Connection) -> None:
+        """Count a connection that carries agent traffic, once."""
+        if connection.kind != "agent":
+            connection.kind = "agent"
+            self._agent_connections += 1
+
+    def label(self, exchange: Exchange) -> None:
+        """Give an exchange the number of its handshake and its leg."""
+        nearest = exchange
+        legs = 0
+        while nearest.outer is not None:
+            nearest = nearest.outer
+            legs += 1
+        session = nearest.session
+        handshake = self._by_session.get(id(session)) if session is not None else None
+        if handshake is not None:
+            exchange.handshake, exchange.hop = handshake.id, legs
+
+    def _is_probe(self, session: Session) -> bool:
+        """A well-known or list fetch that was refused and that nothing of that client confirms."""
+        if session.protocol == "mcp" or session.first_task is not None or not session.steps:
+            return False
+        for step in session.steps:
+            if step.answer is None or step.answer.ok or step.status is None or step.status < 400:
+                return False
+        return True
+
+    # -- surroundings --------------------------------------------------------------------------------------------
+
+    def _around(self, now_ns: int) -> Surroundings:
+        return Surroundings(
+            end=End(now_ns, int(self._options.idle_s * 1e9), self._options.require),
+            failed_before=self._failed_before,
+            failed_during=self._failed_during,
+            metadata=self._metadata,
+            lossy=frozenset(t.index for t in self._driver.traces if t.dropped),
+            refetch_tokens=self._tokens,
+        )
+
+    def _failed_before(self, client: str, server: Endpoint, before_ns: int) -> Sequence[FailedConnection]:
+        return self._driver.streams.failed_before(client, server, before_ns, FAILED_WINDOW_NS)
+
+    def _failed_during(
+        self, client: str, server: Endpoint | None, authority: str | None, start_ns: int, end_ns: int
+    ) -> Sequence[FailedConnection]:
+        """Attempts within [start, end]: to `server`, or to the host and port that `authority` names."""
+        found = []
+        for attempt in self._driver.streams.failed_between(client, start_ns, end_ns):
+            if server is not None and attempt.server == server:
+                found.append(attempt)
+            elif authority is not None:
+                name = self._driver.names.name_of(attempt.server.address)
+                hosts = {attempt.server.address, str(attempt.server), name, f"{name}:{attempt.server.port}"}
+                if authority in hosts:
+                    found.append(attempt)
+        return found
+
+    def _metadata(self, documents: Sequence[Document] | None) -> Metadata:
+        return metadata(documents, self._options, self._tokenizer)
+
+    def _tokens(self, documents: Sequence[Document]) -> int | None:
+        total = 0
+        for document in documents:
+            count = self._tokenizer.count(document.data)
+            if count is None:
+                return None
+            total += count
+        return total
+
+    # -- counts --------------------------------------------------------------------------------------------------
+
+    def fill(self, analysis: Analysis) -> None:
+        """Connections, probes, other protocols, damage."""
+        driver = self._driver
+        counts = driver.streams.counts
+        agent = self._agent_connections
+        analysis.connections = ConnectionCounts(
+            tcp=counts.tcp,
+            agent=agent,
+            other_http=max(0, counts.http - agent),
+            opaque=counts.tls,
+            other=counts.other,
+            empty=counts.empty,
+            failed=counts.failed,
+        )
+        analysis.probes = self._assembler.probes
+        analysis.other_protocols = dict(self.other_protocols)
+        for damage in driver.damage:
+            first, last = frame_of(damage.seen.first_frame), frame_of(damage.seen.last_frame)
+            analysis.damage.append(
+                DamageFact(damage.kind, 1, max(0, damage.bytes), [(first[0], first[1], last[1])], damage.detail)
+            )
+        analysis.undecoded = dict(driver.undecoded)
+        analysis.bugs = driver.bugs
+        analysis.notes = [Note(kind, count, [], detail) for kind, count, detail in driver.notes]

@@ -1,0 +1,168 @@
+"""A session while it is being put together: its exchanges by what they are to it, and how far it has come."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import Enum
+
+from hsa.analysis.model import Exchange
+from hsa.dissectors.connection import Connection
+from hsa.dissectors.reading import Role
+
+LISTED_OPERATIONS = {"mcp": "tools/list"}
+"""The listing that makes a client ready, per protocol that has one apart from its opening."""
+
+OPERATIONS_KEPT = 256
+"""Tasks of one session that may be open at once (for polls, rounds and retries to find them)."""
+
+
+class Progress(Enum):
+    """How far a handshake has come."""
+
+    EMPTY = 0
+    GOING = 1
+    """Answers so far are good, but the metadata is not there yet."""
+    FAILED = 2
+    """The last handshake exchange was refused, malformed or not answered."""
+    READY = 3
+
+
+@dataclass(slots=True, eq=False)
+class Operation:
+    """One task with its polls, rounds, resumptions and retries."""
+
+    operation: str
+    subject: str | None
+    ids: set[str]
+    last: Exchange | None
+    exchanges: int = 1
+    retries: int = 0
+    ok: bool = True
+    done: bool = False
+    continues: str | None = None
+
+
+@dataclass(slots=True, eq=False)
+class Session:
+    """Exchanges that belong together. `steps` are those of the handshake phases in order of start, before and after
+    ready; the others are kept by kind."""
+
+    serial: int
+    protocol: str
+    client: str
+    """Address of the client (the one a proxy names, where it does)."""
+    user_agent: str | None = None
+    client_name: str | None = None
+    server: str = ""
+    authority: str | None = None
+    steps: list[Exchange] = field(default_factory=list)
+    streams: list[Exchange] = field(default_factory=list)
+    """Attempts to open a listening stream."""
+    others: list[Exchange] = field(default_factory=list)
+    """Posted answers, pings, teardown and what has no phase."""
+    challenged: list[Exchange] = field(default_factory=list)
+    """Tasks refused with 401 or 403 before any other task."""
+    tasks: list[Operation] = field(default_factory=list)
+    task_exchanges: list[Exchange] = field(default_factory=list)
+    first_task: Exchange | None = None
+    operations: int = 0
+    task_count: int = 0
+    task_retries: int = 0
+    failed_operations: int = 0
+    links: dict[Connection, None] = field(default_factory=dict)
+    """Connections it used, in order."""
+    ids: set[str] = field(default_factory=set)
+    """MCP session ids it was given."""
+    counter: int | None = None
+    """Last position of its JSON-RPC counter."""
+    last_ns: int = 0
+    """End of its latest exchange so far."""
+    warm: bool = False
+    observed: bool = True
+    guessed: bool = False
+    """Some exchange of its handshake was joined without an exact witness."""
+    ended: bool = False
+    """DELETE was sent."""
+    previous: Session | None = None
+    """Earlier handshake of the same client with the same counterpart."""
+    fingerprints: set[bytes] = field(default_factory=set)
+    """Of its metadata documents, once folded."""
+    exchanges: int = 0
+
+    @property
+    def opened_ns(self) -> int:
+        first = self.steps[0] if self.steps else self.first_task
+        return (first.request_start or first.response_start or 0) if first is not None else 0
+
+    def era(self) -> str | None:
+        """Era agreed, or the one last tried."""
+        for step in reversed(self.steps):
+            reading = step.reading
+            if reading is not None and reading.era is not None and reading.role in (Role.OPENING, Role.LISTING):
+                return reading.era
+        task = self.first_task
+        return task.reading.era if task is not None and task.reading is not None else None
+
+
+def refused(step: Exchange) -> bool:
+    """Answered, and not accepted."""
+    return step.answer is not None and not step.answer.ok
+
+
+def failed(step: Exchange) -> bool:
+    """Refused, or never answered."""
+    return step.answer is None or not step.answer.ok
+
+
+def end_of(step: Exchange) -> int:
+    """When the exchange was over: its answer's end, else when its client gave up or last sent something."""
+    for moment in (step.answer_end, step.response_end, step.given_up, step.request_end, step.request_start):
+        if moment is not None:
+            return moment
+    return 0
+
+
+def is_authentication(step: Exchange) -> bool:
+    """An OAuth exchange, or one refused for want of credentials."""
+    reading, answer = step.reading, step.answer
+    if reading is not None and reading.role is Role.AUTH:
+        return True
+    return answer is not None and answer.cause == "auth-failed"
+
+
+def is_optional(step: Exchange) -> bool:
+    """Its refusal never decides a handshake: extended card, prompts, resources, key and session look-ups."""
+    reading = step.reading
+    if reading is None:
+        return True
+    if reading.role is Role.SESSION:
+        return True
+    return reading.role is Role.LISTING and reading.operation != LISTED_OPERATIONS.get(reading.protocol)
+
+
+def progress(session: Session, at_ns: int) -> Progress:
+    """How far the handshake had come at `at_ns`, from the answers that had ended by then."""
+    if session.warm or not session.observed or session.first_task is not None:
+        return Progress.READY
+    last: Exchange | None = None
+    for step in session.steps:
+        if not is_optional(step) and not (step.reading is not None and step.reading.role is Role.AUTH):
+            last = step
+    if last is None:
+        return Progress.EMPTY if not session.steps else Progress.FAILED
+    if last.answer is None or end_of(last) > at_ns:
+        return Progress.FAILED if last.answer is None else Progress.GOING
+    if not last.answer.ok:
+        return Progress.FAILED
+    return Progress.READY if _has_metadata(session) else Progress.GOING
+
+
+def _has_metadata(session: Session) -> bool:
+    wanted = LISTED_OPERATIONS.get(session.protocol)
+    for step in session.steps:
+        reading, answer = step.reading, step.answer
+        if reading is None or answer is None or not answer.ok:
+            continue
+        if (reading.operation == wanted if wanted else reading.role is Role.OPENING) and answer.next_cursor is None:
+            return True
+    return False

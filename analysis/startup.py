@@ -1,0 +1,70 @@
+"""A client that dials several counterparts: how long until the last is ready, and what dialling at once would save."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from hsa.analysis.model import Handshake, Startup
+
+TOGETHER_NS = 1_000_000_000
+"""Handshakes belong to one start-up when the next begins within this of the end of one before it."""
+
+
+def startups(handshakes: Iterable[Handshake]) -> list[Startup]:
+    """One row for each client that shook hands with two or more counterparts in one go."""
+    by_client: dict[str, list[Handshake]] = {}
+    for handshake in handshakes:
+        if handshake.start is not None and handshake.round_trips and handshake.observed and not handshake.warm:
+            by_client.setdefault(handshake.client, []).append(handshake)
+    rows = []
+    for client, theirs in sorted(by_client.items()):
+        for cluster in _clusters(sorted(theirs, key=lambda h: h.start or 0)):
+            if len({h.server for h in cluster}) >= 2 and len({h.server for h in cluster}) == len(cluster):
+                rows.append(_row(client, cluster))
+    return rows
+
+
+def _end(handshake: Handshake) -> int:
+    start = handshake.start or 0
+    return start + round((handshake.time_to_outcome_ms or handshake.time_to_ready_ms or 0.0) * 1e6)
+
+
+def _clusters(handshakes: list[Handshake]) -> Iterator[list[Handshake]]:
+    cluster: list[Handshake] = []
+    reach = 0
+    for handshake in handshakes:
+        if cluster and (handshake.start or 0) > reach + TOGETHER_NS:
+            yield cluster
+            cluster = []
+        cluster.append(handshake)
+        reach = max(reach, _end(handshake))
+    if cluster:
+        yield cluster
+
+
+def _row(client: str, cluster: list[Handshake]) -> Startup:
+    first = min(h.start or 0 for h in cluster)
+    slowest = max(cluster, key=lambda h: _end(h) - (h.start or 0))
+    return Startup(
+        client=client,
+        handshakes=len(cluster),
+        round_trips=sum(h.round_trips or 0 for h in cluster),
+        critical_round_trips=_critical(cluster),
+        ms=(max(map(_end, cluster)) - first) / 1e6,
+        could_be_critical_round_trips=max(h.critical_round_trips or 0 for h in cluster),
+        could_be_ms=max(_end(h) - (h.start or 0) for h in cluster) / 1e6,
+        slowest=slowest.server,
+    )
+
+
+def _critical(cluster: list[Handshake]) -> int:
+    """Round trips along the longest chain of handshakes that began after the one before had ended."""
+    best: list[tuple[int, int]] = []
+    longest = 0
+    for handshake in sorted(cluster, key=_end):
+        start = handshake.start or 0
+        before = max((total for end, total in best if end <= start), default=0)
+        total = before + (handshake.critical_round_trips or 0)
+        best.append((_end(handshake), total))
+        longest = max(longest, total)
+    return longest

@@ -1,0 +1,103 @@
+"""Times of a handshake: chains of dependent round trips, outstanding time, where on the path the capture was taken."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from hsa.analysis.model import Exchange
+from hsa.analysis.readiness import start_of
+from hsa.analysis.session import end_of
+from hsa.dissectors.connection import Connection
+
+INITIAL_WINDOW = 10 * 1460
+"""Bytes a sender may have in flight at first: 10 segments (RFC 6928) of the usual Ethernet MSS."""
+
+SAME_HOST_NS = 300_000
+"""Both halves of a TCP handshake together below this: client and server share the capturing machine (or its switch)."""
+
+FAR = 4
+"""One half of the TCP handshake this many times longer than the other: the capture point is at the near end."""
+
+
+def chain(steps: Sequence[Exchange]) -> list[Exchange]:
+    """The longest chain of exchanges each of which began after the answer of the one before had ended.
+
+    Taking whatever ends first, then whatever ends first after that, gives the most (interval scheduling)."""
+    chosen: list[Exchange] = []
+    free = -(1 << 62)
+    for step in sorted(steps, key=end_of):
+        if start_of(step) >= free:
+            chosen.append(step)
+            free = end_of(step)
+    return chosen
+
+
+def covered_ns(spans: Iterable[tuple[int, int]]) -> int:
+    """Length of the union of half-open intervals; those that end before they begin (clock steps) count as empty."""
+    total = 0
+    reach = -(1 << 62)
+    for start, end in sorted(spans):
+        if end <= reach:
+            continue
+        total += end - max(start, reach)
+        reach = end
+    return total
+
+
+def setup_span(link: Connection) -> tuple[int, int] | None:
+    """From the first SYN to the ACK that ends the TCP handshake; None when either was not captured."""
+    if link.syn_ns is None or link.established_ns is None:
+        return None
+    return link.syn_ns, max(link.syn_ns, link.established_ns)
+
+
+def slow_start_rounds(sizes: Iterable[int]) -> int:
+    """Extra round trips that slow start adds to answers of these sizes (bytes), one after the other on one new
+    connection: the window doubles with each round it fills (RFC 5681 section 3.1)."""
+    window = INITIAL_WINDOW
+    extra = 0
+    for size in sizes:
+        left = size - window
+        while left > 0:
+            extra += 1
+            window *= 2
+            left -= window
+    return extra
+
+
+def network_round_trips(path: Sequence[Exchange], opened: Sequence[Connection]) -> int:
+    """Round trips that a real link charges on this chain: its exchanges, the TCP set-up of the connections opened for
+    it, and the slow-start rounds of large answers."""
+    extra = 0
+    by_link: dict[Connection, list[int]] = {}
+    for step in path:
+        if step.link is not None:
+            by_link.setdefault(step.link, []).append(step.answer_down or step.bytes_down)
+    for sizes in by_link.values():
+        extra += slow_start_rounds(sizes)
+    return len(path) + sum(1 for link in by_link if link in opened) + extra
+
+
+def halves_ms(links: Iterable[Connection]) -> tuple[float | None, float | None]:
+    """(client side, server side) round-trip time from the capture point, ms: the least over the TCP handshakes seen."""
+    client: list[int] = []
+    server: list[int] = []
+    for link in links:
+        if link.syn_ns is not None and link.syn_ack_ns is not None and link.syns <= 1:
+            server.append(max(0, link.syn_ack_ns - link.syn_ns))
+            if link.established_ns is not None:
+                client.append(max(0, link.established_ns - link.syn_ack_ns))
+    return (min(client) / 1e6 if client else None, min(server) / 1e6 if server else None)
+
+
+def vantage(client_ms: float | None, server_ms: float | None, same_host: bool) -> str:
+    """Where the capture was taken: `client`, `server`, `between` or `unknown`."""
+    if client_ms is None or server_ms is None:
+        return "unknown"
+    if same_host or (client_ms + server_ms) * 1e6 < SAME_HOST_NS:
+        return "client"
+    if client_ms * FAR <= server_ms:
+        return "client"
+    if server_ms * FAR <= client_ms:
+        return "server"
+    return "between"

@@ -1,0 +1,42 @@
+"""Whether metadata that was fetched again had changed.
+
+JSON-RPC answers are compared by their result: the id differs from answer to answer, and so do receipt times that a
+server puts beside it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from hashlib import blake2b
+
+import orjson
+
+from hsa.analysis.model import Exchange
+from hsa.dissectors.reading import Document
+
+
+def fingerprint(document: Document) -> bytes:
+    """Digest of what the document says: of its `result` for a JSON-RPC message, else of all its bytes."""
+    data = document.data
+    if b'"jsonrpc"' in data:
+        try:
+            message = orjson.loads(data)
+        except ValueError:
+            message = None
+        if isinstance(message, dict) and "result" in message:
+            data = orjson.dumps(message["result"])
+    return blake2b(data, digest_size=16).digest()
+
+
+def unchanged(before: Sequence[Exchange], again: Sequence[Exchange]) -> list[Exchange]:
+    """Those of `again` whose documents were all served before (by `before` or earlier in `again`), or answered 304."""
+    known = {(d.kind, fingerprint(d)) for s in before if s.answer is not None for d in s.answer.documents}
+    same = []
+    for step in again:
+        if step.answer is None or not step.answer.ok:
+            continue
+        prints = {(d.kind, fingerprint(d)) for d in step.answer.documents}
+        if (prints and prints <= known) or step.status == 304:
+            same.append(step)
+        known |= prints
+    return same
