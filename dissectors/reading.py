@@ -117,6 +117,8 @@ class Answer:
     """The task failed although the protocol answer is fine (isError, state failed/rejected)."""
     announces: tuple[str, ...] = ()
     """Change notices seen on the response stream (`tools/list_changed`, ...)."""
+    continues: str | None = None
+    """Short digest of the opaque token (requestState) that the next request of this operation will carry."""
     challenge: str | None = None
     """WWW-Authenticate scheme and its `resource_metadata`, `error`, `scope` parameters (no secrets)."""
 

@@ -1,0 +1,100 @@
+"""Other agent protocols: recognised and counted, not yet read.
+
+Agent Client Protocol (the other ACP: JSON-RPC with an integer version, over HTTP), ANP, Agora, gRPC, and JSON-RPC
+that nobody knows.
+
+Source: agentclientprotocol.com schema v1; ANP-02, ANP-07, ANP-08; Agora 0.2; gRPC over HTTP2.
+"""
+
+from __future__ import annotations
+
+from hsa.dissectors.reading import Answer, Phase, Reading, Role
+from hsa.dissectors.view import View, member
+
+CLIENT_METHODS = ("session/", "fs/", "terminal/")
+"""Beginnings of the Agent Client Protocol's method names."""
+LANGUAGE_SERVER_METHODS = ("textDocument/", "workspace/", "window/", "client/", "$/")
+"""Beginnings of the Language Server Protocol's method names, which is ignored."""
+
+
+def grpc(view: View) -> Reading | None:
+    """Rule 1, services that are not A2A's."""
+    if not view.headers.get("content-type", "").lower().startswith("application/grpc"):
+        return None
+    return _reading(view, "grpc", view.path.lstrip("/")[:128] or "unreadable", Role.OTHER)
+
+
+def agent_client_headers(view: View) -> Reading | None:
+    """Rule 2."""
+    for headers in (view.headers, view.answer_headers):
+        if "acp-connection-id" in headers or "acp-session-id" in headers:
+            return _reading(view, "agent-client-protocol", view.method or view.verb, Role.OTHER)
+    return None
+
+
+def agent_client(view: View) -> Reading | None:
+    """Rules 11 and 14: `initialize` with an integer version, and the protocol's own names."""
+    method = view.method
+    if method is None:
+        return None
+    if method == "initialize":
+        known = type(view.params.get("protocolVersion")) is int
+    else:
+        known = method.startswith(CLIENT_METHODS)
+    return _reading(view, "agent-client-protocol", method, Role.OTHER) if known else None
+
+
+def anp(view: View) -> Reading | None:
+    """Rule 6: descriptions, agent and DID documents, DID authentication."""
+    path, headers = view.path, view.headers
+    if "/.well-known/agent-descriptions" in path:
+        return _reading(view, "anp", "agent-descriptions", Role.OPENING, Phase.DISCOVERY)
+    if headers.get("authorization", "")[:8].lower() == "didwba d" or 'keyid="did:' in headers.get(
+        "signature-input", ""
+    ):
+        return _reading(view, "anp", "signed request", Role.AUTH, Phase.SESSION)
+    if view.verb == "GET" and path.endswith("/ad.json"):
+        document = view.answer_document()
+        if (
+            document is None
+            or member(document, "protocolType") == "ANP"
+            or "AgentDescription" in str(member(document, "type") or member(document, "@type"))
+        ):
+            return _reading(view, "anp", "agent-description", Role.OPENING, Phase.DISCOVERY)
+    if view.verb == "GET" and path.endswith("/did.json"):
+        return _reading(view, "anp", "did-document", Role.AUTH, Phase.SESSION)
+    return None
+
+
+def agora(view: View) -> Reading | None:
+    """Rule 21."""
+    body = view.body
+    if view.verb != "POST" or type(body) is not dict or "protocolHash" not in body:
+        return None
+    if type(body.get("protocolSources")) is not list:
+        return None
+    negotiation = body["protocolHash"] == "negotiation"
+    role, phase = (Role.LISTING, Phase.CAPABILITY) if negotiation else (Role.TASK, Phase.TASK)
+    return _reading(view, "agora", "negotiation" if negotiation else "task", role, phase)
+
+
+def unknown(view: View) -> Reading | None:
+    """Rule 22: JSON-RPC of nobody known. Language servers are ignored."""
+    method = view.method
+    if method is None or view.message is None or view.verb != "POST":
+        return None
+    if method.startswith(LANGUAGE_SERVER_METHODS) or (method == "initialize" and "rootUri" in view.params):
+        return None
+    body = view.body[0] if type(view.body) is list and view.body else view.body
+    if member(body, "jsonrpc") != "2.0":
+        return None
+    return _reading(view, "jsonrpc-unknown", method[:64], Role.OTHER)
+
+
+def _reading(view: View, protocol: str, operation: str, role: Role, phase: Phase = Phase.OTHER) -> Reading:
+    reading = Reading(protocol, operation, role, phase, requests=len(view.requests))
+    response = view.response
+    if response is not None and response.status is not None:
+        ok = 200 <= response.status < 400
+        reading.answer = Answer(ok, response.seen, response.status, cause=None if ok else "http-status")
+    return reading

@@ -1,0 +1,91 @@
+"""Which protocol an exchange speaks, decided by content: one list of rules in order, the first that answers wins.
+
+Strategy: each rule is a function of one protocol's file that looks first at something cheap (a header, the method,
+the end of the path) and answers with a complete `Reading` or None. Strong witnesses stand before weak ones; no port
+and no fixed path decides, but for well-known ones. What earlier exchanges proved is kept in `Bindings`, and settles
+what is left: a server's path speaks the protocol it spoke before.
+
+Source: the protocols' own documents, named in each file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from hsa.dissectors import a2a, acp, llm, mcp, oauth, other_agents
+from hsa.dissectors.bindings import Bindings
+from hsa.dissectors.http import HttpExchange, JsonRpcMessage
+from hsa.dissectors.mcp_answers import from_message
+from hsa.dissectors.reading import Answer, Reading
+from hsa.dissectors.view import View
+
+Rule = Callable[[View, Bindings], Reading | None]
+
+AGENT_PROTOCOLS = frozenset(("mcp", "a2a", "acp"))
+_BOUND: dict[str, Rule] = {"mcp": mcp.by_binding, "a2a": a2a.by_binding}
+
+
+def _plain(rule: Callable[[View], Reading | None]) -> Rule:
+    return lambda view, bindings: rule(view)
+
+
+def _grpc(view: View, bindings: Bindings) -> Reading | None:
+    if not view.headers.get("content-type", "").startswith("application/grpc"):
+        return None
+    return a2a.grpc(view, bindings) or other_agents.grpc(view)
+
+
+def _bound(view: View, bindings: Bindings) -> Reading | None:
+    """Tie-break 1: the same server and path as before."""
+    protocol = bindings.protocol_of(view)
+    if protocol is None:
+        return None
+    rule = _BOUND.get(protocol)
+    return None if rule is None else rule(view, bindings)
+
+
+RULES: tuple[Rule, ...] = (
+    _grpc,
+    _plain(other_agents.agent_client_headers),
+    oauth.read,
+    a2a.card,
+    _plain(other_agents.anp),
+    _plain(llm.read),
+    mcp.by_header,
+    mcp.initialize,
+    a2a.by_method,
+    _plain(other_agents.agent_client),
+    mcp.by_method,
+    a2a.by_header,
+    a2a.by_path,
+    acp.read,
+    mcp.by_stream,
+    _plain(other_agents.agora),
+    _bound,
+    _plain(other_agents.unknown),
+)
+
+
+class Recogniser:
+    """Reads exchanges in the order of their request starts and remembers what they taught."""
+
+    def __init__(self) -> None:
+        self.bindings = Bindings()
+
+    def read(self, exchange: HttpExchange) -> Reading | None:
+        """The exchange in its protocol's words; None for foreign traffic. Call it once an exchange is final; an open
+        stream may be read at any time and again."""
+        if exchange.request is None:
+            return None
+        view, bindings = View(exchange), self.bindings
+        for rule in RULES:
+            reading = rule(view, bindings)
+            if reading is not None:
+                if reading.answer is not None and reading.protocol in AGENT_PROTOCOLS:
+                    oauth.note_challenge(view, bindings, reading)
+                return reading
+        return None
+
+    def read_answer(self, reading: Reading, message: JsonRpcMessage) -> Answer:
+        """The answer to `reading` that arrived on another stream: a JSON-RPC response or error."""
+        return from_message(reading, message, message.seen, None)
