@@ -60,6 +60,8 @@ class Section:
         self.snap_lengths: list[int] = []
         """Limit of each interface, 0 when there is none."""
         self._trace = trace
+        self._stated: set[int] = set()
+        """Interfaces whose drops are known from statistics."""
 
     def read(self, kind: int, body: memoryview) -> None:
         """Take in one block that is not a packet; `body` is what lies between its two lengths."""
@@ -104,9 +106,12 @@ class Section:
             interface.received = counts[4]
         if 5 in counts or 7 in counts:
             interface.dropped = counts.get(5, 0) + counts.get(7, 0)
+            self._stated.add(number)
 
     def add_drops(self, number: int, count: int) -> None:
-        """Packets that a packet block says were lost before it. Statistics, which come last, override the sum."""
+        """Packets that a packet block says were lost before it; their sum counts where there are no statistics."""
+        if number in self._stated:
+            return
         interface = self._trace.interfaces[self.base + number]
         interface.dropped = (interface.dropped or 0) + count
 
@@ -167,7 +172,8 @@ def scaled_to_ns(ticks: NDArray[np.uint64], resolution: int) -> Int64:
         ns = np.zeros_like(ticks)
     else:
         ns = np.minimum(ticks // np.uint64(10 ** (power - 9)), np.uint64(TIME_LIMIT_NS))
-    return ns.view(np.int64)
+    signed: Int64 = ns.astype(np.int64)
+    return signed
 
 
 def _text(value: bytes) -> str:

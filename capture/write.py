@@ -115,7 +115,8 @@ class PcapngWriter:
     ) -> None:
         """One packet: capture time (ns since the Unix epoch), bytes, length on the wire if it was longer.
 
-        `lost`: packets that were dropped between the one before and this one.
+        `lost`: packets that were dropped between the one before and this one. Raises ValueError when the
+        interface's clock cannot hold the time.
         """
         ticks = self._ticks(t_ns, interface)
         length = len(data)
@@ -166,8 +167,12 @@ class PcapngWriter:
         t_ns -= offset_s * 1_000_000_000
         if resolution & 0x80:
             # Rounded up, because readers round down: ns come back exactly where the clock is fine enough.
-            return -((-t_ns << (resolution & 0x7F)) // 1_000_000_000)
-        return t_ns * 10**resolution // 1_000_000_000
+            ticks = -((-t_ns << (resolution & 0x7F)) // 1_000_000_000)
+        else:
+            ticks = t_ns * 10**resolution // 1_000_000_000
+        if not 0 <= ticks < 1 << 64:
+            raise ValueError(f"time {t_ns} ns does not fit the interface's resolution {resolution}")
+        return ticks
 
     def _pack(self, layout: str, *values: int) -> bytes:
         return struct.pack(self._order + layout, *values)
