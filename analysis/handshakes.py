@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from hsa.analysis.bounds import bounds
 from hsa.analysis.counting import Numbers, count, is_round_trip
+from hsa.analysis.identity import documents_of, server_name_of, transport_of, version_of
 from hsa.analysis.model import Exchange, Handshake, Hop, Metadata, PhaseNumbers, Refetches, Tasks
 from hsa.analysis.notes import notes
 from hsa.analysis.operations import failures, succeeded
@@ -20,13 +21,6 @@ from hsa.dissectors.reading import Document, Role
 
 PROMPT_NS = 1_000_000_000
 """A first request that follows its connection's SYN later than this (or three round trips) was not what it was for."""
-
-DOCUMENTS = {
-    "mcp": ("initialize", "server/discover", "tools/list"),
-    "a2a": ("agent-card", "extended-card"),
-    "acp": ("agents", "agent"),
-}
-"""Kinds of documents an LLM-driven client would ingest."""
 
 
 @dataclass(slots=True, frozen=True)
@@ -54,12 +48,12 @@ def build(session: Session, around: Surroundings) -> Handshake:
     handshake = Handshake(
         protocol=session.protocol,
         era=session.era(),
-        version=_version(session, found),
-        transport=_transport(session, found),
+        version=version_of(session, found),
+        transport=transport_of(session, found),
         client=session.client,
         client_name=session.client_name,
         server=session.server,
-        server_name=_server_name(session),
+        server_name=server_name_of(session),
         authority=session.authority,
         warm=session.warm,
         observed=session.observed,
@@ -67,7 +61,7 @@ def build(session: Session, around: Surroundings) -> Handshake:
         auth=any(is_authentication(step) for step in found.members),
         ready_by=found.ready_by,
     )
-    documents, names = _documents(session, found)
+    documents, names = documents_of(session, found)
     outcome = decide(session, found, around.end, names)
     handshake.outcome, handshake.cause, handshake.detail = outcome.outcome, outcome.cause, outcome.detail
     if outcome.outcome not in ("ready", "rejected"):
@@ -245,75 +239,6 @@ def _without_numbers(handshake: Handshake, session: Session) -> None:
     if links:
         same = links[0].client.address == links[0].server.address
         handshake.vantage = vantage(handshake.rtt_client_ms, handshake.rtt_server_ms, same)
-
-
-def _documents(session: Session, found: Readiness) -> tuple[list[Document] | None, frozenset[str] | None]:
-    """(documents of the metadata, names offered); None where the capture does not show them."""
-    if session.warm or not session.observed:
-        return None, None
-    kinds = DOCUMENTS.get(session.protocol, ())
-    documents: list[Document] = []
-    names: set[str] = set()
-    unknown = False
-    for step in found.members:
-        if step.answer is None:
-            unknown = unknown or step.unseen
-            continue
-        documents.extend(d for d in step.answer.documents if d.kind in kinds)
-        names.update(step.answer.names)
-        if step.answer.ok and not step.answer.documents and _gives_document(step):
-            unknown = True
-    return (None if unknown else documents), frozenset(names)
-
-
-def _gives_document(step: Exchange) -> bool:
-    reading = step.reading
-    return (
-        reading is not None
-        and reading.role in (Role.OPENING, Role.LISTING)
-        and step.status != 304
-        and (reading.operation not in ("GET endpoint", "preflight"))
-    )
-
-
-def _version(session: Session, found: Readiness) -> str | None:
-    """MCP: the revision agreed, else the one asked for last. A2A: by what was used, then by the card."""
-    steps = [s for s in session.steps if s.reading is not None]
-    if session.protocol == "a2a":
-        for task in [found.first_task, *session.task_exchanges]:
-            if task is not None and task.reading is not None and task.reading.version and not _refused_version(task):
-                return task.reading.version
-    for step in reversed(steps):
-        if step.answer is not None and step.answer.ok and step.answer.version:
-            return step.answer.version
-    for step in [*reversed(steps), *session.task_exchanges, *session.streams, *session.others]:
-        if step.reading is not None and step.reading.version:
-            return step.reading.version
-    return None
-
-
-def _refused_version(task: Exchange) -> bool:
-    return task.answer is not None and not task.answer.ok and task.answer.cause in ("version-mismatch", "rpc-error")
-
-
-def _transport(session: Session, found: Readiness) -> str | None:
-    """That of the first task or of the opening; for A2A without a task the card's preferred interface."""
-    order = [*found.members, found.first_task] if session.protocol == "mcp" else [found.first_task, *found.members]
-    transports = [s.reading.transport for s in order if s is not None and s.reading is not None and s.reading.transport]
-    if session.protocol == "a2a" and found.first_task is None:
-        for step in found.members:
-            if step.answer is not None and step.answer.interfaces:
-                return step.answer.interfaces[0][1]
-    if "http+sse" in transports:
-        return "http+sse"
-    return transports[0] if transports else None
-
-
-def _server_name(session: Session) -> str | None:
-    for step in [*session.steps, *session.task_exchanges]:
-        if step.answer is not None and step.answer.server_name:
-            return step.answer.server_name
-    return None
 
 
 def _tasks(handshake: Handshake, session: Session, found: Readiness) -> None:

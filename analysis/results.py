@@ -66,7 +66,7 @@ class Results:
 
     def _lighten(self, session: Session) -> None:
         """Keep of a folded session what later exchanges are joined by, and nothing else."""
-        self._assembler.forget(session)
+        self._assembler.witnesses.forget(session)
         session.fingerprints = {
             fingerprint(d) for s in session.steps if s.answer is not None for d in s.answer.documents
         }

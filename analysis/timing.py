@@ -37,7 +37,7 @@ def covered_ns(spans: Iterable[tuple[int, int]]) -> int:
     total = 0
     reach = -(1 << 62)
     for start, end in sorted(spans):
-        if end <= reach:
+        if end <= max(start, reach):
             continue
         total += end - max(start, reach)
         reach = end
