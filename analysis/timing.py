@@ -25,7 +25,7 @@ def chain(steps: Sequence[Exchange]) -> list[Exchange]:
     Taking whatever ends first, then whatever ends first after that, gives the most (interval scheduling)."""
     chosen: list[Exchange] = []
     free = -(1 << 62)
-    for step in sorted(steps, key=end_of):
+    for step in sorted(steps, key=lambda s: (end_of(s), start_of(s))):
         if start_of(step) >= free:
             chosen.append(step)
             free = end_of(step)
