@@ -46,7 +46,8 @@ class Assembler:
                 session.guessed = session.guessed or exchange.guessed
                 self.witnesses.passes_on(session, exchange, link)
                 return session
-        session = _JOIN[reading.role](self, exchange, reading)
+        join = Assembler._preflight if reading.operation == "preflight" else _JOIN[reading.role]
+        session = join(self, exchange, reading)
         if session is not None:
             self.witnesses.account(session, exchange, reading, link)
         return session
@@ -59,9 +60,14 @@ class Assembler:
             session = self.witnesses.continued(exchange, reading)
         if session is None:
             session = self._new(exchange, reading)
-            self._take_prelude(session, exchange)
+        self._take_prelude(session, exchange)
         session.steps.append(exchange)
         return session
+
+    def _preflight(self, exchange: Exchange, reading: Reading) -> Session | None:
+        """A browser's OPTIONS: it belongs to what follows it."""
+        self._keep_prelude(exchange)
+        return None
 
     def _listing(self, exchange: Exchange, reading: Reading) -> Session | None:
         session = self.witnesses.by_witness(exchange, reading)
@@ -71,7 +77,7 @@ class Assembler:
             )
         if session is None:
             session = self._unexplained(exchange, reading, opens=reading.protocol == "mcp")
-            self._take_prelude(session, exchange)
+        self._take_prelude(session, exchange)
         session.steps.append(exchange)
         return session
 
@@ -81,6 +87,7 @@ class Assembler:
         )
         if session is None:
             session = self._unexplained(exchange, reading, opens=False)
+        self._take_prelude(session, exchange)
         session.steps.append(exchange)
         return session
 
@@ -118,7 +125,8 @@ class Assembler:
     def _auth(self, exchange: Exchange, reading: Reading) -> Session | None:
         session = self.witnesses.challenged(exchange)
         if session is None:
-            self._keep_prelude(exchange)
+            if reading.protocol != "oauth":
+                self._keep_prelude(exchange)
             return None
         session.steps.append(exchange)
         return session
@@ -167,11 +175,12 @@ class Assembler:
         self._preludes.setdefault(client_of(exchange), deque(maxlen=PRELUDE_KEPT)).append(exchange)
 
     def _take_prelude(self, session: Session, exchange: Exchange) -> None:
-        """What led up to the opening (authentication, redirects) and had no session yet."""
+        """What led up to an exchange of the handshake (authentication, preflights) and had no session yet."""
         waiting = self._preludes.pop(session.client, None)
         start = exchange.request_start or 0
         for step in waiting or ():
             if start - end_of(step) <= self._idle_ns:
+                step.session = session
                 session.steps.append(step)
                 if step.link is not None:
                     session.links[step.link] = None

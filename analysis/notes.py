@@ -118,7 +118,7 @@ def _answers(add: _Collector, session: Session, found: Readiness) -> None:
         if is_optional(step) and refused(step) and step.reading is not None:
             add("optional-refused", [step], f"{step.reading.operation} was refused")
     if session.protocol in ("mcp", "acp"):
-        for operation in ("tools/list", "prompts/list", "resources/list", "agents"):
+        for operation in ("tools/list", "prompts/list", "resources/list", "agents.list"):
             pages = [s for s in members if s.reading is not None and s.reading.operation == operation]
             _catalogue(add, pages)
     closed = [
