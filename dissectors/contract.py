@@ -84,11 +84,21 @@ class Chunk:
 
     @property
     def data(self) -> bytes:
-        """All bytes (gathered on first use)."""
+        """All bytes (gathered on first use, which lets go of what they were gathered from)."""
         if self._data is None:
             assert self._gather is not None
             self._data = self._gather(0, self._size)
+            self._gather = None
         return self._data
+
+    @property
+    def gathered(self) -> bool:
+        """Whether the bytes are its own already."""
+        return self._data is not None
+
+    def read(self, start: int, stop: int) -> bytes:
+        """The bytes [start, stop), without gathering the others."""
+        return self._bytes(start, stop)
 
     def part(self, start: int, stop: int) -> Seen:
         """Where bytes [start, stop) were seen; start < stop."""
@@ -120,6 +130,16 @@ class Chunk:
             frames,
             times,
         )
+
+    def packets(self) -> Iterator[Chunk]:
+        """The payload of each packet as a chunk of its own."""
+        if self._ends is None:
+            yield self
+            return
+        start = 0
+        for stop in self._ends:
+            yield self.cut(start, int(stop))
+            start = int(stop)
 
     def _bytes(self, start: int, stop: int) -> bytes:
         if self._data is not None:
@@ -156,6 +176,8 @@ class Damage:
     rule: str = ""
     """Rule broken, such as `RFC 9112 section 7.1`."""
     detail: str = ""
+    missing: int = 0
+    """Missing bytes that this reports: of a Gap that no event or payload carries on. -1 when unknown."""
 
 
 @dataclass(slots=True)

@@ -1,0 +1,259 @@
+"""The content of one HTTP message: what of it is kept, decoded and parsed, as its bytes arrive.
+
+Strategy: the media type decides at the first byte. JSON (also what looks like it under a vague type) is kept and
+parsed at its end; event streams are read event by event; short text and forms are kept; everything else is only
+counted, and its bytes are never gathered from the capture.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from functools import lru_cache
+from typing import Any
+
+from hsa.dissectors.coding import Decoder, decoder_for
+from hsa.dissectors.contract import Chunk, Damage, Gap, Seen
+from hsa.dissectors.http import HttpMessage
+from hsa.dissectors.jsonrpc import parse_messages
+from hsa.dissectors.sse import Sse, SseEvent
+
+JSON_BYTES = 64 * 2**20
+"""Longest JSON body kept, decoded. Catalogues of hundreds of kilobytes are reported; base64 media reach tens of MB."""
+TEXT_BYTES = 65536
+"""Longest body kept of other text: error pages and forms are shorter, downloads are not wanted."""
+MESSAGES_KEPT = 4096
+"""JSON-RPC messages kept of one stream; beyond, notifications are only counted."""
+ANSWERS_KEPT = 16 * MESSAGES_KEPT
+"""Requests and answers are kept up to this many: a stream of HTTP+SSE carries all answers of a long session."""
+DOCUMENTS_KEPT = 1024
+"""Other JSON events kept of one stream (steps of a run or a task)."""
+DOCUMENT_BYTES_KEPT = 16 * 2**20
+
+
+class Kind(IntEnum):
+    """What the media type promises."""
+
+    FOREIGN = 0
+    JSON = 1
+    EVENTS = 2
+    TEXT = 3
+    """Text, forms, or no type at all: kept while short, or while it looks like JSON."""
+
+
+@lru_cache(maxsize=1024)
+def kind_of(content_type: str | None) -> Kind:
+    """Kind of content for the value of a content-type field; None when there is no field."""
+    if content_type is None:
+        return Kind.TEXT
+    essence = content_type.partition(";")[0].strip().lower()
+    if essence == "text/event-stream":
+        return Kind.EVENTS
+    if essence.endswith(("/json", "+json")) or essence in ("application/json-rpc", "application/jsonrequest"):
+        return Kind.JSON
+    if essence.startswith("text/") or essence in ("", "application/x-www-form-urlencoded", "application/problem+xml"):
+        return Kind.TEXT
+    return Kind.FOREIGN
+
+
+class Content:
+    """Fills body, events and messages of one `HttpMessage`."""
+
+    __slots__ = (
+        "_claimed",
+        "_decoder",
+        "_document_bytes",
+        "_kind",
+        "_limit",
+        "_parts",
+        "_seen",
+        "_size",
+        "_sse",
+        "_sse_left",
+        "_stopped",
+        "damage",
+        "message",
+    )
+
+    def __init__(self, message: HttpMessage, kind: Kind, codings: str | None, json_bytes: int = JSON_BYTES) -> None:
+        self.message = message
+        self.damage: list[Damage] = []
+        """Damage met since the owner last looked."""
+        self._kind = kind
+        self._claimed = kind is Kind.JSON
+        self._parts: list[bytes] = []
+        self._size = 0
+        self._seen: Seen | None = None
+        self._stopped = False
+        self._limit = json_bytes if kind is Kind.JSON else TEXT_BYTES
+        self._sse: Sse | None = None
+        self._sse_left = 0
+        """Bytes given to the event stream that no event has used."""
+        self._decoder: Decoder | None = None
+        self._document_bytes = 0
+        if kind is Kind.FOREIGN:
+            self._stop("foreign")
+            return
+        if codings is not None:
+            limit = json_bytes if kind is not Kind.EVENTS else 2**62
+            self._decoder = decoder_for(codings, limit)
+            if self._decoder is None:
+                self._stop("coded")
+                return
+        if kind is Kind.EVENTS:
+            self._sse = Sse()
+        elif kind is Kind.TEXT:
+            self._limit = json_bytes
+
+    def _stop(self, note: str) -> None:
+        self._stopped = True
+        self._parts = []
+        self.message.body_note = note
+
+    def add(self, chunk: Chunk) -> None:
+        """More of the body, transfer coding taken off."""
+        if self._stopped:
+            return
+        if self._sse is not None:
+            if self._decoder is None:
+                self._sse_left += len(chunk)
+                self._events(self._sse.push(self.message.direction, chunk))
+                return
+            for packet in chunk.packets():
+                text = self._decoder.feed(packet.data)
+                if text:
+                    self._events(self._sse.push(self.message.direction, Chunk(text, packet.seen)))
+            self._check_decoder(chunk.seen)
+            return
+        if self._kind is Kind.TEXT and not self._parts and self._decoder is None and len(chunk) > TEXT_BYTES:
+            self._look(chunk.read(0, 64))
+            if self._stopped:
+                return
+        self._seen = chunk.seen if self._seen is None else self._seen.to(chunk.seen)
+        size = self._size + len(chunk)
+        if self._decoder is not None:
+            data = self._decoder.feed(chunk.data)
+            size = self._size + len(data)
+            self._check_decoder(chunk.seen)
+            if self._stopped:
+                return
+        elif size > self._limit:
+            data = b""
+        else:
+            data = chunk.data
+        self._size = size
+        if size > self._limit:
+            self.damage.append(_limit(self.message, chunk.seen, f"body longer than {self._limit} bytes"))
+            self._stop("limit")
+        elif data:
+            self._parts.append(data)
+            if self._kind is Kind.TEXT and size > TEXT_BYTES:
+                self._look(self._parts[0])
+
+    def _look(self, start: bytes) -> None:
+        """Long text: go on only if it looks like JSON."""
+        if start.removeprefix(b"\xef\xbb\xbf").lstrip()[:1] in (b"{", b"["):
+            self._kind = Kind.JSON
+        else:
+            self._stop("foreign")
+
+    def _check_decoder(self, seen: Seen) -> None:
+        decoder = self._decoder
+        if decoder is None or decoder.fault is None:
+            return
+        if decoder.fault == "limit":
+            self.damage.append(_limit(self.message, seen, f"body longer than {decoder.limit} bytes once decoded"))
+            self._stop("limit")
+        else:
+            rule = "RFC 9110 section 8.4"
+            detail = "body does not decode"
+            self.damage.append(Damage("malformed", "coding", self.message.direction, seen, 0, rule, detail))
+            self._stop("coded")
+
+    def gap(self, gap: Gap) -> None:
+        """Bytes of the body are missing here."""
+        if self._stopped:
+            return
+        if self._sse is not None and self._decoder is None:
+            self._events(self._sse.push(self.message.direction, gap))
+            self.message.body_note = "damaged"
+            return
+        body = self.message.body = b"".join(self._parts) if self._sse is None else None
+        self._stop("damaged")
+        self.message.body = body
+
+    def finish(self) -> None:
+        """The message is over (its `complete`, `cut` and `missing` are set)."""
+        message = self.message
+        if self._sse is not None:
+            if not self._stopped:
+                self._events(list(self._sse.close()))
+            return
+        if self._stopped:
+            return
+        body = message.body = self._parts[0] if len(self._parts) == 1 else b"".join(self._parts)
+        self._parts = []
+        start = body[:64].removeprefix(b"\xef\xbb\xbf").lstrip()[:1]
+        if not body or not (self._claimed or start == b"{" or start == b"["):
+            return
+        seen = self._seen or message.seen
+        messages, document, error = parse_messages(body, message.direction, seen)
+        if messages:
+            message.messages = messages
+        message.json = document
+        if error is not None and self._claimed and message.cut not in ("gap", "capture"):
+            message.json_error = error
+
+    def _events(self, events: list[Any]) -> None:
+        message = self.message
+        for event in events:
+            self._sse_left -= event.bytes
+            if type(event) is not SseEvent:
+                if event.kind != "gap" or event.bytes:
+                    self.damage.append(event)
+                continue
+            message.comments += event.comments
+            if event.blank:
+                continue
+            message.events += 1
+            if message.events <= MESSAGES_KEPT:
+                end = message.wire_bytes - (self._sse_left if self._decoder is None else 0)
+                message.marks.append((event.seen.t_last_ns, end))
+            if event.event_id is not None:
+                message.last_event_id = event.event_id
+            data = event.data
+            if not data:
+                if event.name and message.first_event is None:
+                    message.first_event = (event.name, "", event.seen)
+                continue
+            if message.first_event is None:
+                message.first_event = (event.name, data.decode("utf-8", "replace"), event.seen)
+            self._data(data, event)
+
+    def _data(self, data: bytes, event: SseEvent) -> None:
+        message = self.message
+        if data[0] not in b"{[" and data.lstrip()[:1] not in (b"{", b"["):
+            message.other_events += 1
+            return
+        messages, document, error = parse_messages(data, message.direction, event.seen)
+        if messages:
+            kept = message.messages
+            if len(kept) < MESSAGES_KEPT:
+                kept.extend(messages)
+                return
+            for one in messages:
+                if one.kind != "notification" and len(kept) < ANSWERS_KEPT:
+                    kept.append(one)
+                else:
+                    message.messages_dropped += 1
+            return
+        message.other_events += 1
+        if error is not None or document is None:
+            return
+        size = self._document_bytes + len(data)
+        if len(message.data_documents) < DOCUMENTS_KEPT and size <= DOCUMENT_BYTES_KEPT:
+            self._document_bytes = size
+            message.data_documents.append(document)
+
+
+def _limit(message: HttpMessage, seen: Seen, detail: str) -> Damage:
+    return Damage("limit", "http1", message.direction, seen, 0, "", detail)

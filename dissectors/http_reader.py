@@ -1,0 +1,413 @@
+"""From the bytes of one connection to its HTTP exchanges.
+
+Strategy: `Http1` says what the bytes are and which request a response answers; here the two halves are put together
+to an `HttpExchange`, which is handed out when its head is complete and again when nothing more can come. Between the
+two it fills up. What comes after CONNECT is read by a reader of its own; other protocols are named and dropped.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from hsa.dissectors.connection import Connection, Endpoint
+from hsa.dissectors.contract import C2S, S2C, Damage, Direction, Gap, Item, Payload, Probe, Seen
+from hsa.dissectors.http import HttpExchange, HttpMessage
+from hsa.dissectors.http1 import Http1
+from hsa.dissectors.http1 import probe as probe_http1
+from hsa.dissectors.http1_events import Http1End, Http1Request, Http1Response, Http1Switch
+from hsa.dissectors.http1_pairing import PENDING_REQUESTS
+from hsa.dissectors.http_content import JSON_BYTES, Content, Kind, kind_of
+
+TUNNEL_PROBE_BYTES = 65536
+"""Bytes of a tunnel held until it is known what it carries."""
+HTTP2_PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
+
+Output = tuple[HttpExchange, bool] | Damage
+
+
+@dataclass(slots=True, eq=False)
+class _Open:
+    """An exchange that is not final."""
+
+    exchange: HttpExchange
+    number: int
+    request_over: bool = False
+    response_over: bool = False
+    interim_bytes: int = 0
+
+
+class _Half:
+    """The message in progress in one direction."""
+
+    __slots__ = ("content", "entry", "message")
+
+    def __init__(self) -> None:
+        self.entry: _Open | None = None
+        self.message: HttpMessage | None = None
+        self.content: Content | None = None
+
+
+class HttpReader:
+    """Reader of one connection (or of one tunnel in it)."""
+
+    __slots__ = (
+        "_closed_ns",
+        "_connection",
+        "_halves",
+        "_http1",
+        "_inner",
+        "_json_bytes",
+        "_lone",
+        "_open",
+        "_order",
+        "_out",
+        "_over",
+        "_reset_ns",
+        "_switched",
+        "_tunnel",
+        "_waiting",
+        "_waiting_bytes",
+    )
+
+    def __init__(
+        self,
+        connection: Connection,
+        *,
+        tunnel: str | None = None,
+        order: int = 0,
+        json_bytes: int = JSON_BYTES,
+    ) -> None:
+        self._connection = connection
+        mid_start = connection.mid_start
+        self._http1 = Http1((mid_start[0], mid_start[1]) if tunnel is None else (False, False))
+        self._tunnel = tunnel
+        self._order = order
+        self._json_bytes = json_bytes
+        self._open: dict[int, _Open] = {}
+        self._lone = -1
+        """Number given to the next exchange without a request."""
+        self._halves = (_Half(), _Half())
+        self._out: list[Output] = []
+        self._reset_ns: int | None = None
+        self._closed_ns: int | None = None
+        self._over = False
+        self._switched: Http1Switch | None = None
+        self._inner: HttpReader | None = None
+        self._waiting: list[tuple[Direction, Item]] | None = None
+        self._waiting_bytes = 0
+
+    # ------------------------------------------------------------------ entry points
+
+    def push(self, direction: Direction, item: Item) -> list[Output]:
+        """Exchanges begun or ended, and damage, that this piece brings."""
+        self._out = []
+        self._read(self._http1.push(direction, item))
+        return self._out
+
+    def end(self, direction: Direction | None, how: str, seen: Seen) -> list[Output]:
+        """A direction (None: both) has ended by `fin`, `rst` or `capture`."""
+        self._out = []
+        if how == "rst":
+            if self._reset_ns is None:
+                self._reset_ns = seen.t_last_ns
+            direction = None
+        elif how == "fin" and self._closed_ns is None:
+            self._closed_ns = seen.t_last_ns
+        for side in (C2S, S2C) if direction is None else (direction,):
+            self._read(self._http1.end(side, how, seen))
+            if self._inner is not None:
+                self._out.extend(self._inner.end(side, how, seen))
+        return self._out
+
+    def finish(self) -> list[Output]:
+        """Everything still open is final now."""
+        self._out = []
+        if self._over:
+            return self._out
+        self._over = True
+        self._read(self._http1.finish())
+        if self._inner is not None:
+            self._out.extend(self._inner.finish())
+        elif self._waiting:
+            self._undecoded("tunnel too short to tell what it carries")
+        for entry in list(self._open.values()):
+            self._final(entry)
+        return self._out
+
+    # ------------------------------------------------------------------ events
+
+    def _read(self, events: list[Any]) -> None:
+        for event in events:
+            kind = type(event)
+            if kind is Payload:
+                if self._switched is not None:
+                    self._tunnelled(event.direction, event.item)
+                else:
+                    self._payload(event)
+            elif kind is Http1End:
+                self._end(event)
+            elif kind is Http1Request:
+                self._request(event)
+            elif kind is Http1Response:
+                self._response(event)
+            elif kind is Http1Switch:
+                self._switch(event)
+            else:
+                if event.kind == "gap" and event.missing:
+                    half = self._halves[event.direction]
+                    if half.entry is not None and not event.bytes and half.message is not None:
+                        half.entry.exchange.damaged = True
+                self._out.append(event)
+
+    def _request(self, event: Http1Request) -> None:
+        fields = event.fields
+        message = HttpMessage(
+            C2S,
+            event.seen,
+            event.version,
+            event.method,
+            event.target,
+            None,
+            None,
+            event.headers,
+            event.head_bytes,
+            event.bytes,
+            0,
+            fields.get("content-encoding"),
+        )
+        target = event.target
+        authority = fields.get("host")
+        absolute = False
+        if event.method == "CONNECT":
+            authority = target
+        elif target[:1] != "/":
+            scheme, found, rest = target.partition("://")
+            if found and scheme.lower() in ("http", "https"):
+                absolute = True
+                authority = rest.partition("/")[0].partition("?")[0].rpartition("@")[2]
+        if self._tunnel is not None:
+            authority = self._tunnel
+        exchange = HttpExchange(
+            self._connection, None, event.version, message, None, authority, self._tunnel, absolute, self._order
+        )
+        self._order += 1
+        entry = _Open(exchange, event.number)
+        if len(self._open) >= PENDING_REQUESTS:
+            oldest = next(iter(self._open.values()))
+            seen = event.seen
+            self._out.append(Damage("limit", "http1", C2S, seen, 0, "", f"more than {PENDING_REQUESTS} open requests"))
+            self._final(oldest)
+        self._open[event.number] = entry
+        self._out.append((exchange, False))
+        self._begin(self._halves[C2S], entry, message, event.ended_by, event.cut)
+
+    def _response(self, event: Http1Response) -> None:
+        entry = self._open.get(event.number) if event.number is not None else None
+        if event.interim:
+            if entry is not None:
+                entry.interim_bytes += event.bytes
+            return
+        if entry is None:
+            entry = self._lone_response(event)
+        else:
+            while True:
+                first = next(iter(self._open.values()))
+                if first is entry or first.number > entry.number:
+                    break
+                if not first.response_over or not first.request_over:
+                    first.exchange.damaged = first.exchange.damaged or not first.response_over
+                self._final(first)
+        message = HttpMessage(
+            S2C,
+            event.seen,
+            event.version,
+            None,
+            None,
+            event.status,
+            event.reason,
+            event.headers,
+            event.head_bytes,
+            event.bytes + entry.interim_bytes,
+            0,
+            event.fields.get("content-encoding"),
+        )
+        entry.exchange.response = message
+        if entry.exchange.request is None:
+            self._out.append((entry.exchange, False))
+        self._begin(self._halves[S2C], entry, message, event.ended_by, event.cut)
+
+    def _lone_response(self, event: Http1Response) -> _Open:
+        """A response whose request was not seen."""
+        connection = self._connection
+        exchange = HttpExchange(
+            connection, None, event.version, None, None, self._tunnel, self._tunnel, False, self._order
+        )
+        self._order += 1
+        exchange.damaged = connection.gaps[C2S] != 0 or connection.mid_start[C2S]
+        entry = _Open(exchange, self._lone, request_over=True)
+        self._lone -= 1
+        self._open[entry.number] = entry
+        return entry
+
+    def _begin(self, half: _Half, entry: _Open, message: HttpMessage, ended_by: str | None, cut: str | None) -> None:
+        """Start the body of a message, or end it at once."""
+        half.entry, half.message, half.content = entry, message, None
+        if message.status is not None and kind_of(message.header("content-type")) is Kind.EVENTS:
+            message.event_stream = True
+        if ended_by is not None or cut is not None:
+            self._complete(half, ended_by, cut)
+
+    def _payload(self, event: Payload) -> None:
+        half = self._halves[event.direction]
+        message = half.message
+        if message is None:
+            return
+        message.wire_bytes += event.bytes
+        content = half.content
+        if content is None:
+            kind = kind_of(message.header("content-type"))
+            coding = message.coding
+            transfer = message.header("transfer-encoding")
+            if transfer is not None and transfer.lower() != "chunked":
+                coding = _with_transfer_codings(coding, transfer)
+            content = half.content = Content(message, kind, coding, self._json_bytes)
+        item = event.item
+        if isinstance(item, Gap):
+            if item.size > 0:
+                message.missing += item.size
+            if half.entry is not None:
+                half.entry.exchange.damaged = True
+            content.gap(item)
+        else:
+            message.body_bytes += len(item)
+            message.seen = message.seen.to(item.seen)
+            content.add(item)
+        if content.damage:
+            self._out.extend(content.damage)
+            content.damage = []
+
+    def _end(self, event: Http1End) -> None:
+        half = self._halves[event.direction]
+        message = half.message
+        if message is None:
+            return
+        message.wire_bytes += event.bytes
+        if event.bytes:
+            message.seen = message.seen.to(event.seen)
+        self._complete(half, event.ended_by, event.cut)
+
+    def _complete(self, half: _Half, ended_by: str | None, cut: str | None) -> None:
+        """The message of this half is over."""
+        message, entry, content = half.message, half.entry, half.content
+        assert message is not None and entry is not None
+        message.ended_by = ended_by
+        message.cut = cut if cut is None or cut in ("fin", "rst", "capture", "gap") else "gap"
+        message.complete = ended_by is not None
+        if content is not None:
+            content.finish()
+            if content.damage:
+                self._out.extend(content.damage)
+            if ended_by == "close" and message.json_error is not None and cut is not None:
+                message.complete = False
+        elif message.complete:
+            message.body = b""
+        if cut == "gap" or cut == "limit" or cut == "malformed":
+            entry.exchange.damaged = entry.exchange.damaged or cut == "gap"
+        half.entry = half.message = half.content = None
+        if message.direction is C2S:
+            entry.request_over = True
+        else:
+            entry.response_over = True
+        if entry.request_over and entry.response_over:
+            self._final(entry)
+
+    def _final(self, entry: _Open) -> None:
+        """Hand the exchange out for the last time."""
+        if self._open.pop(entry.number, None) is None:
+            return
+        exchange = entry.exchange
+        response = exchange.response
+        packets = self._connection.seen_packets
+        if exchange.request is None and not packets[C2S]:
+            exchange.not_captured = "request"
+        elif response is None and not packets[S2C]:
+            exchange.not_captured = "response"
+        if response is None or not response.complete:
+            exchange.reset_ns = self._reset_ns
+            exchange.closed_ns = self._closed_ns
+        self._out.append((exchange, True))
+
+    # ------------------------------------------------------------------ other protocols inside
+
+    def _switch(self, event: Http1Switch) -> None:
+        self._switched = event
+        if event.protocol == "connect":
+            self._waiting = []
+        elif event.protocol == "websocket":
+            self._undecoded("WebSocket: not decoded yet")
+        elif event.protocol in ("h2c", "h2"):
+            self._undecoded("HTTP/2 after an upgrade: not decoded yet")
+        else:
+            self._undecoded("upgrade to a protocol not decoded")
+
+    def _undecoded(self, reason: str) -> None:
+        assert self._switched is not None
+        self._waiting = None
+        self._out.append(Damage("undecoded", "http1", None, self._switched.seen, 0, "", reason))
+
+    def _tunnelled(self, direction: Direction, item: Item) -> None:
+        """Bytes behind a switch."""
+        if self._inner is not None:
+            self._out.extend(self._inner.push(direction, item))
+            return
+        waiting = self._waiting
+        if waiting is None:
+            return
+        waiting.append((direction, item))
+        if isinstance(item, Gap):
+            return
+        self._waiting_bytes += len(item)
+        data = b"".join(
+            one.read(0, min(len(one), 1024)) for way, one in waiting if way is C2S and not isinstance(one, Gap)
+        )
+        verdict, reason = probe_tunnel(data)
+        if verdict is Probe.YES:
+            assert self._switched is not None
+            self._inner = HttpReader(
+                self._connection,
+                tunnel=self._switched.target or "",
+                order=self._order,
+                json_bytes=self._json_bytes,
+            )
+            self._waiting = None
+            for way, one in waiting:
+                self._out.extend(self._inner.push(way, one))
+        elif verdict is Probe.NO:
+            self._undecoded(reason)
+        elif self._waiting_bytes > TUNNEL_PROBE_BYTES:
+            self._undecoded("tunnel whose client says nothing")
+
+
+def probe_tunnel(data: bytes) -> tuple[Probe, str]:
+    """Whether client bytes in a tunnel are HTTP/1, and what else they are."""
+    if not data:
+        return Probe.MORE, ""
+    if data[0] == 0x16:
+        return Probe.NO, "TLS in a CONNECT tunnel: no key"
+    if data[:24] == HTTP2_PREFACE[: len(data)]:
+        return (Probe.NO, "HTTP/2 in a CONNECT tunnel: not decoded yet") if len(data) > 3 else (Probe.MORE, "")
+    verdict = probe_http1(C2S, data)
+    return verdict, "" if verdict is not Probe.NO else "CONNECT tunnel with a protocol not decoded"
+
+
+def _with_transfer_codings(coding: str | None, transfer: str) -> str | None:
+    codings = [coding] if coding else []
+    codings += [c.strip() for c in transfer.split(",") if c.strip().lower() not in ("chunked", "identity", "")]
+    return ", ".join(codings) or None
+
+
+def proxied(connection: Connection, client: Endpoint | None, server: Endpoint | None) -> None:
+    """Note who a PROXY header says is behind the connection."""
+    connection.proxied_client = client
+    connection.proxied_server = server
