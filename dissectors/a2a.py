@@ -14,7 +14,7 @@ from typing import Any
 
 from hsa.dissectors.a2a_answers import card_of, looks_like_card, read_card, read_rest, read_rpc, update_ids
 from hsa.dissectors.answers import challenged
-from hsa.dissectors.bindings import Bindings, hosts_of
+from hsa.dissectors.bindings import Bindings, host_of, hosts_of
 from hsa.dissectors.reading import HANDSHAKE_PHASES, Phase, Reading, Remark, Role
 from hsa.dissectors.view import View, counter, member, text
 
@@ -122,6 +122,9 @@ def _remember(view: View, bindings: Bindings, reading: Reading) -> None:
     for name in (*hosts_of(view), *facts.hosts):
         if answer.version is not None:
             bindings.card_versions.put(name, facts.old_version or answer.version)
+    for url, binding in answer.interfaces:
+        if binding == "http+json" and host_of(url):
+            bindings.servers.put((host_of(url), "a2a-rest"), True)
     for host, path in facts.key_urls:
         bindings.auth_urls.put((host, path), "jwks")
         bindings.auth_hosts.put(host, "a2a")
@@ -134,8 +137,10 @@ def by_method(view: View, bindings: Bindings) -> Reading | None:
         return None
     row = METHODS.get(method)
     if row is None:
-        row = SHARED.get(method)
-        if row is None or type(view.params.get("id")) is not str or "taskId" in view.params:
+        row, known = SHARED.get(method), bindings.protocol_of(view)
+        if row is None or known == "mcp":
+            return None
+        if known != "a2a" and (type(view.params.get("id")) is not str or "taskId" in view.params):
             return None
     return _rpc(view, bindings, row)
 
@@ -181,14 +186,22 @@ def by_path(view: View, bindings: Bindings) -> Reading | None:
     return None
 
 
+def preflight(view: View, bindings: Bindings) -> Reading | None:
+    """A browser's question ahead of a request, where its header names or the path are A2A's. Cards have their own."""
+    names = view.headers.get("access-control-request-headers", "").lower()
+    if view.verb != "OPTIONS" or ("a2a-" not in names and bindings.protocol_of(view) != "a2a"):
+        return None
+    reading = Reading("a2a", "preflight", Role.TASK, Phase.TASK)
+    read_rest(view, reading)
+    return reading
+
+
 def by_binding(view: View, bindings: Bindings) -> Reading | None:
     """Tie-break 1: what else reaches a path known to speak A2A: methods of extensions, bodies that do not parse."""
     if view.method is not None:
         return _rpc(view, bindings, METHODS.get(view.method) or SHARED.get(view.method) or ("0.3", *_OTHER))
     if view.verb == "POST":
         reading = Reading("a2a", "unreadable", Role.OTHER, Phase.OTHER, inferred=True)
-    elif view.verb == "OPTIONS":
-        reading = Reading("a2a", "preflight", Role.OTHER, Phase.OTHER, inferred=True)
     else:
         return None
     read_rest(view, reading)
@@ -203,7 +216,7 @@ def grpc(view: View, bindings: Bindings) -> Reading | None:
             method = view.path.removeprefix(prefix)
             row = METHODS.get(GRPC_NAMES.get(method, method), (version, *_OTHER))
             operation = "extended-card" if method in ("GetExtendedAgentCard", "GetAgentCard") else method
-            reading = Reading("a2a", operation, row[1], row[2], version=version, transport="grpc", requests=1)
+            reading = Reading("a2a", operation, row[1], row[2], version=version, transport="grpc")
             bindings.bind(view, "a2a")
             read_rest(view, reading)
             _finish(view, reading)
@@ -320,7 +333,7 @@ def _vouched(view: View, bindings: Bindings, found: _Rest) -> bool:
     """A plain path is A2A's when its server is known to speak A2A by REST, or the task was given out by A2A."""
     if found.task is not None and ("a2a", f"task:{found.task}") in bindings.known_ids:
         return True
-    return (view.server, "a2a-rest") in bindings.servers
+    return any((name, "a2a-rest") in bindings.servers for name in hosts_of(view))
 
 
 def _rest(view: View, bindings: Bindings, found: _Rest) -> Reading:
@@ -328,11 +341,12 @@ def _rest(view: View, bindings: Bindings, found: _Rest) -> Reading:
         return _preflight(view, found)
     name = found.name
     operation = "extended-card" if name == "GetExtendedAgentCard" else _REST_OLD_NAMES[name] if found.old else name
-    reading = Reading("a2a", operation, found.role, found.phase, transport="http+json", requests=1)
+    reading = Reading("a2a", operation, found.role, found.phase, transport="http+json")
     reading.version = _version(view, bindings, "0.3" if found.old else "1.0", reading)
     reading.trace_id = view.trace_id()
     bindings.servers.put((view.server, "a2a"), True)
-    bindings.servers.put((view.server, "a2a-rest"), True)
+    for host in hosts_of(view):
+        bindings.servers.put((host, "a2a-rest"), True)
     query = view.query()
     message = member(view.body, "message") or member(view.body, "request")
     reading.cursor = text(query.get("pageToken"), 4096)

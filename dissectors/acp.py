@@ -55,7 +55,7 @@ def read(view: View, bindings: Bindings) -> Reading | None:
 
 
 def _agents(view: View, bindings: Bindings) -> Reading | None:
-    reading = _reading(view, "agents.list", Role.OPENING, Phase.DISCOVERY)
+    reading = _reading(view, "agents", Role.OPENING, Phase.DISCOVERY)
     offset = view.query().get("offset")
     if offset is not None and offset != "0":
         reading.cursor = offset[:64]
@@ -91,6 +91,14 @@ def _certain_list(items: list[Any]) -> bool:
     return any(type(member(i, "input_content_types")) is list and type(member(i, "name")) is str for i in items[:8])
 
 
+def agent_list(response: HttpMessage, document: Any) -> Answer | None:
+    """The answer that a whole agent list is; None for a document that is none for certain."""
+    items = document.get("agents") if type(document) is dict else document
+    if type(items) is not list or not _certain_list(items):
+        return None
+    return _list_answer(response, items)
+
+
 def _plausible_list(items: list[Any], document: Any) -> bool:
     """Manifests as older servers write them; nothing but members that ACP knows."""
     if type(document) is dict and len(document) != 1:
@@ -111,7 +119,7 @@ def _list_answer(response: HttpMessage, items: list[Any]) -> Answer:
 
 
 def _agent(view: View, bindings: Bindings, name: str) -> Reading | None:
-    reading = _reading(view, "agents.read", Role.OPENING, Phase.DISCOVERY)
+    reading = _reading(view, "agent", Role.OPENING, Phase.DISCOVERY)
     reading.subject = name
     answer = _refused(view)
     response = view.response
@@ -287,7 +295,7 @@ def _known(view: View, bindings: Bindings) -> bool:
 def _reading(view: View, operation: str, role: Role, phase: Phase) -> Reading:
     if view.verb == "OPTIONS":
         operation = "preflight"
-    return Reading("acp", operation, role, phase, transport="rest", requests=1, trace_id=view.trace_id())
+    return Reading("acp", operation, role, phase, transport="rest", trace_id=view.trace_id())
 
 
 def _refused(view: View) -> Answer | None:

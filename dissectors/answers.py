@@ -12,7 +12,7 @@ from typing import Any
 from hsa.dissectors.contract import Seen
 from hsa.dissectors.http import HttpMessage
 from hsa.dissectors.reading import Answer
-from hsa.dissectors.view import View
+from hsa.dissectors.view import View, load_json, member, text
 
 DETAIL_CHARACTERS = 160
 """A detail is one line of a table."""
@@ -84,7 +84,7 @@ def refusal(view: View, response: HttpMessage) -> Answer | None:
         return None
     if status in AUTH_STATUSES:
         challenge = challenge_of(view)
-        reason = challenge_parameter(challenge, "error")
+        reason = challenge_parameter(challenge, "error") or _error_word(response)
         return Answer(
             False, response.seen, status, cause="auth-failed", detail=status_text(status, reason), challenge=challenge
         )
@@ -99,6 +99,12 @@ def refusal(view: View, response: HttpMessage) -> Answer | None:
             location=location,
         )
     return None
+
+
+def _error_word(response: HttpMessage) -> str | None:
+    """Error name or message in a body that refuses."""
+    error = member(load_json(response), "error")
+    return text(member(error, "message") if type(error) is dict else error, DETAIL_CHARACTERS)
 
 
 def malformed(seen: Seen, status: int | None, why: str) -> Answer:

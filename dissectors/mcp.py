@@ -62,6 +62,7 @@ METHODS: dict[str, tuple[Role, Phase]] = {
 SHARED_METHODS = frozenset(("tasks/get", "tasks/cancel"))
 """Names that A2A up to 0.3 uses too."""
 MODERN_METHODS = frozenset(("server/discover", "subscriptions/listen", "tasks/update"))
+_PREFLIGHTS = {"GET": (Role.STREAM, Phase.STREAM), "DELETE": (Role.TEARDOWN, Phase.TEARDOWN)}
 GENERIC_METHODS = frozenset(("ping",))
 """Names that any JSON-RPC service may have: no witness alone."""
 
@@ -85,8 +86,6 @@ def by_header(view: View, bindings: Bindings) -> Reading | None:
         modern = view.method != "initialize"
     elif header_version is None and "mcp-session-id" not in headers:
         return None
-    if view.verb == "OPTIONS":
-        return None
     if view.message is not None or view.verb == "DELETE" or view.accepts("text/event-stream"):
         bindings.bind(view, "mcp")
     return _read(view, bindings, modern)
@@ -106,12 +105,16 @@ def initialize(view: View, bindings: Bindings) -> Reading | None:
 
 
 def by_method(view: View, bindings: Bindings) -> Reading | None:
-    """Rules 15 and 16: MCP's own names; shared names where the parameters are MCP's."""
+    """Rules 15 and 16: MCP's own names; task methods unless the path is A2A's, shared ones where it is MCP's or the
+    parameters are."""
     method = view.method
     if method is None or method == "initialize":
         return None
-    if method in SHARED_METHODS:
-        if type(view.params.get("taskId")) is not str or "id" in view.params:
+    if method.startswith("tasks/"):
+        known = bindings.protocol_of(view)
+        if known == "a2a" or (method not in METHODS):
+            return None
+        if known != "mcp" and method in SHARED_METHODS and type(view.params.get("taskId")) is not str:
             return None
     elif not is_method(method):
         return None
@@ -132,6 +135,23 @@ def by_stream(view: View, bindings: Bindings) -> Reading | None:
     if view.verb == "POST" and len(bindings.endpoints) and _endpoint_of(view, bindings) is not None:
         return _read(view, bindings, view.method in MODERN_METHODS)
     return None
+
+
+def preflight(view: View, bindings: Bindings) -> Reading | None:
+    """A browser's question ahead of a request, where its header names or the path are MCP's: role and phase of what
+    follows. Behind `initialize` that is the `initialized` notification."""
+    method = view.headers.get("access-control-request-method", "").upper()
+    names = view.headers.get("access-control-request-headers", "").lower()
+    if view.verb != "OPTIONS" or not method or ("mcp-" not in names and bindings.protocol_of(view) != "mcp"):
+        return None
+    role, phase = Role.OPENING, Phase.SESSION
+    if method in _PREFLIGHTS:
+        role, phase = _PREFLIGHTS[method]
+    elif "mcp-session-id" in names or ("mcp-protocol-version" in names and "mcp-method" not in names):
+        role, phase = Role.LISTING, Phase.READINESS
+    reading = Reading("mcp", "preflight", role, phase)
+    read_response(view, reading)
+    return reading
 
 
 def by_binding(view: View, bindings: Bindings) -> Reading | None:
@@ -185,8 +205,10 @@ def _post(view: View, bindings: Bindings, modern: bool) -> Reading:
     reading.continues = digest(params.get("requestState"))
     if len(bindings.endpoints):
         reading.endpoint = _endpoint_of(view, bindings)
-        if reading.endpoint is not None:
-            reading.transport = "http+sse"
+    if reading.endpoint is None and view.query_text and view.status in (None, 202):
+        reading.endpoint = _unseen_endpoint(view)
+    if reading.endpoint is not None:
+        reading.transport = "http+sse"
     _version(reading, headers, params, meta)
     if "mcp-method" in headers or "mcp-name" in headers:
         _compare_routing(reading, view)
@@ -296,6 +318,13 @@ def _endpoint_of(view: View, bindings: Bindings) -> str | None:
             return uri
     value = _session_value(view.query_text) if view.query_text else None
     return None if value is None else bindings.endpoints.get(("", value))
+
+
+def _unseen_endpoint(view: View) -> str | None:
+    """The target itself, where it has the shape of an endpoint URI whose stream began before the capture."""
+    if "mcp-session-id" in view.headers or "mcp-method" in view.headers:
+        return None
+    return view.target if _session_value(view.query_text) is not None else None
 
 
 def _session_value(query: str) -> str | None:

@@ -24,8 +24,9 @@ from hsa.dissectors.mcp_versions import KNOWN_VERSIONS, MODERN_VERSIONS
 from hsa.dissectors.reading import Answer, Document, Reading, Remark, Role
 from hsa.dissectors.view import View, load_json, member, text
 
-VERSION_CODES = frozenset((-32022, -32004))
-"""UnsupportedProtocolVersion and its number in drafts of 2026-07-28."""
+UNSUPPORTED_VERSION = -32022
+DRAFT_UNSUPPORTED_VERSION = -32004
+"""Its number in drafts of 2026-07-28; others use it for other things."""
 METADATA = frozenset(
     ("initialize", "server/discover", "tools/list", "prompts/list", "resources/list", "resources/templates/list")
 )
@@ -109,7 +110,7 @@ def _document(message: JsonRpcMessage) -> bytes:
 def _error(reading: Reading, error: Any, seen: Seen, status: int | None) -> Answer:
     code, line = rpc_text(status, error)
     answer = Answer(False, seen, status, code, cause="rpc-error", detail=line)
-    if code in VERSION_CODES:
+    if code == UNSUPPORTED_VERSION or (code == DRAFT_UNSUPPORTED_VERSION and reading.era == "modern"):
         answer.cause = "version-mismatch"
         supported, requested = member(error, "data", "supported"), member(error, "data", "requested")
         if type(supported) is list:
@@ -270,7 +271,7 @@ def _acknowledgement(response: HttpMessage, reading: Reading) -> Answer | None:
     status = response.status or 0
     error = next((m for m in response.messages if m.kind == "error"), None)
     if error is not None and (status >= 400 or reading.role is Role.READINESS):
-        return _error(reading, error.error, _seen(response, error), status)
+        return _error(reading, error.error, answer_seen(response, error), status)
     if status >= 400:
         return _http_error(response, reading)
     if status not in (200, 202, 204) and not 200 <= status < 300:
@@ -294,7 +295,7 @@ def _to_request(view: View, response: HttpMessage, reading: Reading) -> Answer |
         return _to_batch(view, response, reading)
     message = _answer_to(view.requests[0].rpc_id, response, reading)
     if message is not None:
-        return from_message(reading, message, _seen(response, message), status)
+        return from_message(reading, message, answer_seen(response, message), status)
     if status >= 400:
         return _http_error(response, reading)
     return _no_message(response, reading)
@@ -330,12 +331,12 @@ def _to_batch(view: View, response: HttpMessage, reading: Reading) -> Answer | N
         message = found.get((type(request.rpc_id), request.rpc_id))
         if message is not None and request.method is not None:
             part = Reading("mcp", request.method, reading.role, reading.phase, version=reading.version)
-            answers.append(from_message(part, message, _seen(response, message), status))
+            answers.append(from_message(part, message, answer_seen(response, message), status))
             reading.remarks.extend(part.remarks)
     if not answers:
         only = next(iter(found.values())) if len(found) == 1 else None
         if only is not None and only.kind == "error":
-            return _error(reading, only.error, _seen(response, only), status)
+            return _error(reading, only.error, answer_seen(response, only), status)
         return _http_error(response, reading) if status >= 400 else _no_message(response, reading)
     first = answers[0]
     for other in answers[1:]:
@@ -349,7 +350,8 @@ def _to_batch(view: View, response: HttpMessage, reading: Reading) -> Answer | N
     return first
 
 
-def _seen(response: HttpMessage, message: JsonRpcMessage) -> Seen:
+def answer_seen(response: HttpMessage, message: JsonRpcMessage) -> Seen:
+    """Where an answer was seen: to the end of its event, or the whole body."""
     return response.seen.to(message.seen) if response.event_stream else response.seen
 
 
@@ -386,6 +388,9 @@ def _no_message(response: HttpMessage, reading: Reading) -> Answer | None:
     if response.event_stream:
         return _no_message_in_stream(response, reading)
     if not whole(response):
+        return None
+    if status == 202 and reading.session is not None:
+        reading.answered_elsewhere = True
         return None
     if not response.body_bytes:
         why = f"HTTP {status} without a body"
@@ -429,14 +434,9 @@ def _session_id(view: View, reading: Reading, answer: Answer) -> None:
 
 
 def _announced(response: HttpMessage) -> tuple[str, ...]:
-    """Change notices and requests of the server on a stream; progress and log messages are left out."""
+    """Notices that a list changed, in order."""
     found = []
     for message in response.messages:
-        method = message.method
-        if method is None:
-            continue
-        if message.kind == "request":
-            found.append(method[:64])
-        elif method.endswith(("list_changed", "/updated")):
-            found.append(method.removeprefix("notifications/")[:64])
+        if message.method is not None and message.method.endswith("list_changed"):
+            found.append(message.method.removeprefix("notifications/")[:64])
     return tuple(found[:ANNOUNCES_KEPT])

@@ -50,12 +50,10 @@ def read(view: View, bindings: Bindings) -> Reading | None:
         return None
     protocol = _protocol(view, bindings)
     role = Role.SESSION if operation == "jwks" else Role.AUTH
-    reading = Reading(protocol, operation, role, Phase.SESSION)
+    reading = Reading(protocol, "preflight" if view.verb == "OPTIONS" else operation, role, Phase.SESSION)
     reading.trace_id = view.trace_id()
     if operation == "token":
         reading.subject = _form(view).get("grant_type", "")[:64] or None
-    elif operation == "preflight":
-        reading.subject = None
     response = view.response
     if response is not None and response.status is not None:
         reading.answer = _answer(view, response, operation)

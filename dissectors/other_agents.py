@@ -49,9 +49,7 @@ def anp(view: View) -> Reading | None:
     path, headers = view.path, view.headers
     if "/.well-known/agent-descriptions" in path:
         return _reading(view, "anp", "agent-descriptions", Role.OPENING, Phase.DISCOVERY)
-    if headers.get("authorization", "")[:8].lower() == "didwba d" or 'keyid="did:' in headers.get(
-        "signature-input", ""
-    ):
+    if headers.get("authorization", "")[:7].lower() == "didwba " or 'keyid="did:' in headers.get("signature-input", ""):
         return _reading(view, "anp", "signed request", Role.AUTH, Phase.SESSION)
     if view.verb == "GET" and path.endswith("/ad.json"):
         document = view.answer_document()
@@ -61,7 +59,7 @@ def anp(view: View) -> Reading | None:
             or "AgentDescription" in str(member(document, "type") or member(document, "@type"))
         ):
             return _reading(view, "anp", "agent-description", Role.OPENING, Phase.DISCOVERY)
-    if view.verb == "GET" and path.endswith("/did.json"):
+    if path.endswith("/did.json") and str(member(view.answer_document(), "id")).startswith("did:wba:"):
         return _reading(view, "anp", "did-document", Role.AUTH, Phase.SESSION)
     return None
 

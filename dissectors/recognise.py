@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from hsa.dissectors import a2a, acp, llm, mcp, oauth, other_agents
+from hsa.dissectors import a2a, acp, llm, lone_answers, mcp, oauth, other_agents
 from hsa.dissectors.bindings import Bindings
 from hsa.dissectors.http import HttpExchange, JsonRpcMessage
 from hsa.dissectors.mcp_answers import from_message
@@ -51,6 +51,8 @@ RULES: tuple[Rule, ...] = (
     a2a.card,
     _plain(other_agents.anp),
     _plain(llm.read),
+    mcp.preflight,
+    a2a.preflight,
     mcp.by_header,
     mcp.initialize,
     a2a.by_method,
@@ -75,9 +77,9 @@ class Recogniser:
     def read(self, exchange: HttpExchange) -> Reading | None:
         """The exchange in its protocol's words; None for foreign traffic. Call it once an exchange is final; an open
         stream may be read at any time and again."""
-        if exchange.request is None:
-            return None
         view, bindings = View(exchange), self.bindings
+        if exchange.request is None:
+            return lone_answers.read(view)
         for rule in RULES:
             reading = rule(view, bindings)
             if reading is not None:
