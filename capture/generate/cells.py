@@ -31,9 +31,10 @@ class Cell:
     """`mcp`, `a2a`, `acp`."""
     mode: str | None = None
     """MCP client: `legacy`, `auto`, `pinned`, or `mixed` (legacy and auto in turn)."""
-    server: str = "streamable"
-    """MCP counterpart: `streamable` (event-stream answers, sessions), `json` (JSON answers, sessions), `stateless`,
-    `http+sse` (the old transport), `redirect` (307 to the path with a slash)."""
+    server: str | None = None
+    """Kind of counterpart where it is not the usual one. MCP (usual: event-stream answers, sessions): `json` (JSON
+    answers, sessions), `stateless`, `http+sse` (the old transport), `redirect` (307 to the path with a slash). A2A:
+    `compatible` (also speaks 0.3)."""
     hints: bool = True
     """The MCP counterpart gives freshness hints (one hour, public)."""
     primed: bool = False

@@ -59,7 +59,10 @@ def weigh(told: dict[str, Any], protocol: str) -> dict[str, Any]:
         "retries": _retries(final),
         "redirects": sum(request["status"] in (301, 302, 303, 307, 308) for request in answered),
         "connections": len({request["port"] for request in answered}),
-        "connections_opened": sum(each["opened_ns"] <= told["ready_ns"] for each in told["connections"]),
+        # Without a moment of readiness there is no telling which connections came before it.
+        "connections_opened": None
+        if told["outcome"] == "error"
+        else sum(each["opened_ns"] <= told["ready_ns"] for each in told["connections"]),
         "streams": sum(phase(request) == "stream" and request["status"] == 200 for request in early)
         + sum(request["path"] == "/sse" for request in answered),
         "bytes_up": sum(request["bytes_up"] for request in final),
@@ -112,6 +115,16 @@ def _group(mode: str | None, runs: list[dict[str, Any]]) -> dict[str, Any]:
     }
 
 
+def _contact(record: dict[str, Any], protocol: str) -> dict[str, Any]:
+    kept = ("mode", "warmup", "start_ns", "ready_ns", "end_ns", "version", "names", "task", "error_text")
+    return {
+        **{name: record[name] for name in kept if name in record},
+        **weigh(record, protocol),
+        "requests": [{**request, "phase": phase(request)} for request in record["requests"]],
+        "tcp": record["connections"],
+    }
+
+
 def compose(
     cell: Cell,
     files: list[Path],
@@ -122,18 +135,7 @@ def compose(
     slow_ms: float,
 ) -> dict[str, Any]:
     """The document that stands beside the capture."""
-    each = []
-    for record in told:
-        numbers = weigh(record, cell.protocol)
-        kept = ("mode", "warmup", "start_ns", "ready_ns", "end_ns", "version", "names", "task", "error_text")
-        each.append(
-            {
-                **{name: record.get(name) for name in kept},
-                **numbers,
-                "requests": [{**request, "phase": phase(request)} for request in record["requests"]],
-                "tcp": record["connections"],
-            }
-        )
+    each = [_contact(record, cell.protocol) for record in told]
     modes = list(dict.fromkeys(run["mode"] for run in each))
     return {
         "format": FORMAT,
@@ -145,7 +147,7 @@ def compose(
         "port": ports[0],
         "back_port": ports[1] if cell.pooled else None,
         "protocol": cell.protocol,
-        "server": cell.server if cell.protocol == "mcp" else None,
+        "server": cell.server,
         "require": cell.require,
         "fault": cell.fault,
         "slow_ms": slow_ms if cell.fault == "slow" else None,
@@ -154,6 +156,7 @@ def compose(
         "warmups": sum(run["warmup"] for run in each),
         "groups": [_group(mode, [run for run in each if run["mode"] == mode]) for mode in modes],
         "made": made,
+        "primed_contact": _contact(primed, cell.protocol) if primed else None,
         "each": each,
     }
 
