@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, fields
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from hsa.capture.records import Records
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any
 
 HOPS = ("merged", "all")
 TOKENIZERS = ("o200k_base", "cl100k_base", "none")
@@ -43,9 +40,6 @@ class Options:
     """NSS key log file; secrets inside a pcapng need none."""
     reorder_window_ns: int = 1_000_000_000
     """How far a record may come behind a later one and still be put in order, ns."""
-    watch: Callable[[Iterable[Records]], Iterable[Records]] | None = field(default=None, repr=False, compare=False)
-    """Put around the blocks while they are read: for progress, and to stop early with what is known by then. It passes
-    each block on unchanged; when it ends, the capture ends there."""
 
     @classmethod
     def of(cls, values: Mapping[str, Any]) -> Options:

@@ -7,7 +7,7 @@ whole dictionary through `redact.Door.clean` before anybody sees it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -66,12 +66,11 @@ def time_text(ns: int | None) -> str | None:
 
 def analysis_json(analysis: Analysis, groups: Sequence[Group] | None = None) -> dict[str, Any]:
     """The one object of `hsa analyze --json`; `groups` are other rows than the analysis' own (another `--by`)."""
-    ids = analysis.exchange_ids
     return {
         "schema": SCHEMA,
         "hsa": VERSION,
         "traces": [trace_json(t) for t in analysis.traces],
-        "handshakes": [handshake_json(h, ids) for h in analysis.handshakes],
+        "handshakes": [handshake_json(h) for h in analysis.handshakes],
         "groups": [group_json(g) for g in (analysis.groups if groups is None else groups)],
         "startup": [startup_json(s) for s in analysis.startup],
         "connections": {
@@ -109,8 +108,8 @@ def trace_json(trace: Trace) -> dict[str, Any]:
     }
 
 
-def handshake_json(h: Handshake, exchange_ids: Mapping[int, int]) -> dict[str, Any]:
-    """One element of `handshakes`; `exchange_ids` turns serials into the ids that `hsa exchanges` prints."""
+def handshake_json(h: Handshake) -> dict[str, Any]:
+    """One element of `handshakes`; `exchanges` are the ids that `hsa exchanges` prints."""
     trace, first = frame_of(h.frames[0])
     return {
         "id": h.id,
@@ -173,9 +172,9 @@ def handshake_json(h: Handshake, exchange_ids: Mapping[int, int]) -> dict[str, A
             "retries": h.tasks.retries,
             "failed": h.tasks.failed,
         },
-        "hops": [hop_json(hop, exchange_ids) for hop in h.hops],
+        "hops": [hop_json(hop) for hop in h.hops],
         "parent": h.parent,
-        "exchanges": _ids(h.exchanges, exchange_ids),
+        "exchanges": list(h.exchanges),
         "frames": [trace, first, frame_of(h.frames[1])[1]],
         "notes": [note_json(n) for n in h.notes],
         "auth": h.auth,
@@ -200,7 +199,7 @@ def metadata_json(m: Metadata) -> dict[str, Any]:
     }
 
 
-def hop_json(hop: Hop, exchange_ids: Mapping[int, int]) -> dict[str, Any]:
+def hop_json(hop: Hop) -> dict[str, Any]:
     return {
         "client": hop.client,
         "server": hop.server,
@@ -211,7 +210,7 @@ def hop_json(hop: Hop, exchange_ids: Mapping[int, int]) -> dict[str, Any]:
         "connections": hop.connections,
         "bytes_up": hop.bytes_up,
         "bytes_down": hop.bytes_down,
-        "exchanges": _ids(hop.exchanges, exchange_ids),
+        "exchanges": list(hop.exchanges),
     }
 
 
@@ -316,7 +315,3 @@ def number(value: float | None) -> float | int | None:
 def link_type(number_of_type: int) -> str:
     """Name of a LINKTYPE number."""
     return LINK_TYPES.get(number_of_type, str(number_of_type))
-
-
-def _ids(serials: Iterable[int], exchange_ids: Mapping[int, int]) -> list[int]:
-    return [exchange_ids[serial] for serial in serials if serial in exchange_ids]

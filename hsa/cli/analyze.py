@@ -1,0 +1,146 @@
+"""`hsa analyze`: the main job."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import click
+
+from hsa.cli import options as opt
+from hsa.cli.sink import check_output, open_output
+
+EXAMPLE = """\b
+Examples:
+  hsa analyze trace.pcapng
+  hsa analyze --each --port 9300 captures/
+  hsa analyze --json trace.pcap | jq '.groups[] | {server, round_trips}'
+  hsa analyze --fail-on 'handshakes.error>0 or time_to_ready_ms.p95>500' trace.pcap
+  tcpdump -w - -i any port 8000 | hsa analyze -"""
+
+
+@click.command(epilog=EXAMPLE)
+@opt.TRACES
+@click.option("--each", is_flag=True, help="One row per handshake instead of one per group.")
+@click.option("--by", metavar="FIELD", help="Group by client, server, version or client-name.")
+@click.option("--sort", metavar="COLUMN", help="Sort rows: n, round_trips, time_to_ready_ms.p95, tokens:asc, ...")
+@click.option("--top", type=click.IntRange(min=1), metavar="N", help="Only the first N rows.")
+@click.option("--fail-on", multiple=True, metavar="EXPR", help="Exit 1 when EXPR holds, such as round_trips>3.")
+@opt.formats
+@opt.rules
+@opt.filters
+def analyze(
+    traces: tuple[str, ...],
+    each: bool,
+    by: str | None,
+    sort: str | None,
+    top: int | None,
+    fail_on: tuple[str, ...],
+    as_json: bool,
+    form: str | None,
+    output: str | None,
+    **given: Any,
+) -> int:
+    """Measure the handshakes in captures.
+
+    One screen: what the captures hold and whether they are complete, one row for each group of handshakes, what could
+    not be decoded and why, and the next command worth trying. With --json everything that is known.
+
+    TRACE is a capture file (pcap, pcapng, also .gz or .zst), a folder of them, or - for standard input.
+
+    Exit status: 0 done (whatever the outcomes are), 1 a threshold of --fail-on was passed, 2 wrong usage or a file that
+    is no capture, 3 a fault of hsa's own was caught.
+    """
+    from hsa.analysis.groups import groups, keys
+    from hsa.analysis.output import analysis_json, group_json
+    from hsa.analysis.redact import Door
+    from hsa.cli.progress import analyze_watched
+    from hsa.cli.status import report
+
+    run = opt.run_of(given)
+    form = opt.format_of(form, as_json, output)
+    check_output(output, traces)
+    thresholds = _thresholds(fail_on)
+    _check_rows(by, sort, each)
+    if by is not None and each:
+        raise click.UsageError("--by groups rows, --each does not: use one of them")
+    analysis, interrupted = analyze_watched(traces, run)
+    chosen = analysis.groups if by is None else groups(analysis.handshakes, by)
+    assert by is None or keys(by)
+    shown: dict[str, Any] = Door(run.key).clean({**analysis_json(analysis), "groups": [group_json(g) for g in chosen]})
+    rows = _rows(shown["handshakes"] if each else shown["groups"], sort, top)
+    with open_output(output) as file:
+        for line in _lines(shown, rows, form, each, output is None):
+            click.echo(line, file=file)
+    return report(shown, thresholds, run.quiet, interrupted)
+
+
+def _lines(
+    shown: Mapping[str, Any], rows: Sequence[Mapping[str, Any]], form: str, each: bool, on_screen: bool
+) -> Iterator[str]:
+    from hsa.cli import table
+    from hsa.cli.terminal import color, width
+
+    if form == "json":
+        name = "handshakes" if each else "groups"
+        yield table.dumps({**shown, name: list(rows)}, indent=2)
+    elif form == "jsonl":
+        yield from map(table.dumps, rows)
+    elif form == "csv":
+        flat = [table.flat(row) for row in rows]
+        names = list(dict.fromkeys(name for row in flat for name in row))
+        yield from (line.rstrip("\n") for line in table.csv_lines(flat, names))
+    else:
+        from hsa.cli.screen import GROUP_COLUMNS, HANDSHAKE_COLUMNS, screen, with_offsets
+
+        if form == "markdown":
+            rows = with_offsets(rows) if each else rows
+            yield from table.markdown(HANDSHAKE_COLUMNS if each else GROUP_COLUMNS, rows)
+        else:
+            yield from screen(shown, rows, each=each, width=width(on_screen), color=on_screen and color())
+
+
+def _thresholds(texts: Sequence[str]) -> list[Any]:
+    if not texts:
+        return []
+    from hsa.analysis.threshold import ExpressionError, parse
+
+    try:
+        return [parse(text) for text in texts]
+    except ExpressionError as error:
+        raise click.UsageError(f"--fail-on: {error}") from None
+
+
+def _check_rows(by: str | None, sort: str | None, each: bool) -> None:
+    from hsa.analysis import groups
+
+    try:
+        if by is not None:
+            groups.keys(by)
+        if sort is not None:
+            groups.sort_order(sort, HANDSHAKE_SORT if each else groups.SORTABLE)
+    except ValueError as error:
+        raise click.UsageError(str(error)) from None
+
+
+HANDSHAKE_SORT = (
+    *("id", "start", "protocol", "version", "client", "client_name", "server", "outcome", "cause", "round_trips"),
+    *("critical_round_trips", "network_round_trips", "connections", "time_to_ready_ms", "wire_time_ms", "bytes_up"),
+    *("bytes_down", "attempts", "retries", "metadata.tokens", "metadata.bytes", "tasks.operations"),
+)
+
+
+def _rows(rows: list[dict[str, Any]], sort: str | None, top: int | None) -> list[dict[str, Any]]:
+    from hsa.analysis.groups import SORTABLE, arrange, sort_order
+
+    if sort is not None:
+        name, descending = sort_order(sort, (*HANDSHAKE_SORT, *SORTABLE))
+        rows = arrange(rows, lambda row: _cell(row, name), descending)
+    return rows[:top]
+
+
+def _cell(row: Mapping[str, Any], path: str) -> Any:
+    value: Any = row
+    for name in path.split("."):
+        value = value[name]
+    return value["median"] if isinstance(value, dict) else value

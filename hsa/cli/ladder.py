@@ -1,0 +1,211 @@
+"""The ladder of one session: one line for each request and each answer, phase by phase, repeats folded.
+
+The client is on the left, the counterpart on the right. Times are milliseconds since the session's start. Outside the
+handshake, exchanges of one kind that occur often (tasks, polls, re-opened streams) stand once, with their number and
+span, so that a session with hundreds of them is still a page.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
+from typing import Any, NamedTuple
+
+from hsa.cli import words
+from hsa.cli.table import shorten, text_width
+
+Row = Mapping[str, Any]
+HANDSHAKE = ("discovery", "capability", "session", "readiness")
+FOLD_FROM = 4
+"""So many exchanges of one kind, at least, are folded outside the handshake."""
+FOLD_HANDSHAKE_FROM = 8
+"""Inside the handshake only long runs are: pages of a long listing, polling of a refused probe."""
+TIME_WIDTH, PHASE_WIDTH = 9, 11
+
+
+class Step(NamedTuple):
+    """One line of the ladder: an arrow, a folded set of exchanges, or a mark."""
+
+    at_ms: float
+    phase: str
+    text: str
+    kind: str
+    """`request`, `answer`, `fold`, `mark`."""
+    connection: str
+
+
+def ladder(handshake: Row, exchanges: Sequence[Row], width: int) -> Iterator[str]:
+    """The lines; `handshake` and its `exchanges` have passed the redaction door."""
+    yield from heading(handshake)
+    legs = handshake["hops"][1:]
+    if legs:
+        yield "also seen on: " + ", ".join(f"{hop['client']} > {hop['server']}" for hop in legs)
+    own = [e for e in exchanges if not e["hop"]]
+    if not own:
+        yield "its exchanges are not in this capture"
+        return
+    yield ""
+    room = max(30, width - TIME_WIDTH - PHASE_WIDTH - 4)
+    client, server = handshake["client"], handshake["server"]
+    yield f"{'ms':>{TIME_WIDTH}}  {'phase':<{PHASE_WIDTH}}  {client}{server:>{max(1, room - len(client))}}"
+    phase = None
+    for step in steps(handshake, own):
+        said = step.phase if step.phase != phase or step.kind == "fold" else ""
+        phase = step.phase if step.kind != "mark" else None
+        yield f"{words.millis(step.at_ms):>{TIME_WIDTH}}  {said:<{PHASE_WIDTH}}  {_draw(step, room)}".rstrip()
+    for note in handshake["notes"]:
+        frames = f" (frames {note['frames'][0][1]}-{note['frames'][0][2]})" if note["frames"] else ""
+        times = f" x{note['count']}" if note["count"] > 1 else ""
+        yield shorten(f"note: {note['kind']}{times} {note['detail']}".rstrip(), width - len(frames)) + frames
+
+
+def heading(h: Row) -> Iterator[str]:
+    """What the session is, and its numbers."""
+    ended = words.outcome(h)
+    if h["cause"]:
+        ended += f" ({h['cause']})"
+    if h["ready_by"]:
+        ended += f" ({h['ready_by']})"
+    after = h["time_to_ready_ms"] if h["time_to_ready_ms"] is not None else h["time_to_outcome_ms"]
+    if after is not None:
+        ended += f" after {words.bounded(h, 'time_to_ready_ms', words.millis(after))} ms"
+    yield (
+        f"handshake {h['id']}: {words.protocol(h)}"
+        + (f" over {h['transport']}" if h["transport"] else "")
+        + f", {ended}"
+    )
+    for side in ("client", "server"):
+        name = f" ({h[f'{side}_name']})" if h[f"{side}_name"] else ""
+        extra = f", as {h['authority']}" if side == "server" and h["authority"] not in (None, h["server"]) else ""
+        yield f"{side} {h[side]}{name}{extra}"
+    if h["detail"]:
+        yield f"detail: {h['detail']}"
+    numbers = [
+        f"{words.bounded(h, 'round_trips', words.count(h['round_trips']))} round trips",
+        f"{words.count(h['critical_round_trips'])} of them one after the other",
+        f"{words.bounded(h, 'connections', words.count(h['connections']))} connections",
+        f"{words.bounded(h, 'bytes_up', words.count(h['bytes_up']))} B up",
+        f"{words.bounded(h, 'bytes_down', words.count(h['bytes_down']))} B down",
+    ]
+    yield ", ".join(numbers)
+    metadata = h["metadata"]
+    if metadata["tokens"] is not None:
+        share = (
+            f", {100 * metadata['context_share']:.2f} % of the context" if metadata["context_share"] is not None else ""
+        )
+        yield f"metadata: {words.count(metadata['tokens'])} tokens in {words.count(metadata['bytes'])} B{share}"
+        largest = metadata["per_capability"][:3]
+        if largest:
+            shown = ", ".join(f"{shorten(c['name'], 24)} {words.count(c['tokens'])}" for c in largest)
+            yield f"of {words.count(metadata['capabilities'])} capabilities the largest: {shown}"
+
+
+def steps(handshake: Row, exchanges: Sequence[Row]) -> list[Step]:
+    """Arrows, folds and the mark of task-ready in order of time."""
+    times = [t for e in exchanges if (t := begin(e)) is not None]
+    start = _ms(handshake["start"])
+    start = min(times, default=0.0) if start is None else start
+    found: list[Step] = []
+    for members in folded(exchanges):
+        found.extend(_arrows(members[0], start) if len(members) == 1 else [_fold(members, start)])
+    ready = _ms(handshake["ready"])
+    if ready is not None:
+        found.append(Step(ready - start, "", "task-ready", "mark", ""))
+    return sorted(found, key=lambda step: (step.at_ms, step.kind == "mark"))
+
+
+def folded(exchanges: Sequence[Row]) -> list[list[Row]]:
+    """The exchanges in sets: those to be folded together, each of the others alone."""
+    groups: dict[tuple[Any, ...], list[Row]] = {}
+    for exchange in exchanges:
+        groups.setdefault(_kind(exchange), []).append(exchange)
+    sets: list[list[Row]] = []
+    for members in groups.values():
+        enough = FOLD_HANDSHAKE_FROM if members[0]["phase"] in HANDSHAKE else FOLD_FROM
+        sets.extend([members] if len(members) >= enough else [[member] for member in members])
+    return sets
+
+
+def begin(exchange: Row) -> float | None:
+    """When it began, ms since the Unix epoch."""
+    return _ms(exchange["request_start"] or exchange["response_start"])
+
+
+def _kind(e: Row) -> tuple[Any, ...]:
+    return (e["phase"], e["method"], e["operation"], e["status"], e["complete"], _failed(e))
+
+
+def _failed(e: Row) -> bool:
+    return any(m["kind"] == "error" and m["direction"] == "down" for m in e["messages"])
+
+
+def _arrows(e: Row, start: float) -> Iterator[Step]:
+    phase, connection = e["phase"] or "", f"c{e['connection']}" + (f".{e['stream']}" if e["stream"] is not None else "")
+    sent, ended = _ms(e["request_start"]), _ms(e["response_end"])
+    if sent is not None:
+        yield Step(sent - start, phase, f"{_request(e)}, {words.count(e['bytes_up'])} B", "request", connection)
+    if ended is not None:
+        yield Step(ended - start, phase, f"{_answer(e)}, {words.count(e['bytes_down'])} B", "answer", connection)
+    elif sent is not None:
+        yield Step(sent - start, phase, "no answer captured", "answer", connection)
+
+
+def _request(e: Row) -> str:
+    operation = e["operation"] or ""
+    if not operation or operation.split(" ")[0] == e["method"]:
+        return f"{e['method'] or '?'} {e['target'] or ''}".rstrip()
+    return f"{e['method'] or '?'} {operation}"
+
+
+def _answer(e: Row) -> str:
+    parts = [str(e["status"] if e["status"] is not None else "?")]
+    down = [m for m in e["messages"] if m["direction"] == "down"]
+    if _failed(e):
+        parts.append("error")
+    if len(down) > 1:
+        parts.append(f"{len(down)} messages")
+    if e["content_type"] and e["content_type"].startswith("text/event-stream"):
+        parts.append("stream")
+    if not e["complete"]:
+        parts.append("not complete")
+    return " ".join(parts)
+
+
+def _fold(members: Sequence[Row], start: float) -> Step:
+    first = members[0]
+    times = [t for e in members if (t := begin(e)) is not None]
+    took = sorted(
+        b - a
+        for e in members
+        if (a := _ms(e["request_start"])) is not None and (b := _ms(e["response_end"])) is not None
+    )
+    connections = len({(e["trace"], e["connection"]) for e in members})
+    text = f"{len(members)} x {_request(first)}: {_answer(first)}"
+    if took:
+        text += f", each {words.millis(took[len(took) // 2])} ms"
+    text += f", to {words.millis(max(times, default=start) - start)} ms"
+    if connections > 1:
+        text += f", {connections} conns"
+    return Step(min(times, default=start) - start, first["phase"] or "", text, "fold", "")
+
+
+def _draw(step: Step, room: int) -> str:
+    if step.kind == "mark":
+        return f"{f' {step.text} ':=^{room}}"
+    if step.kind == "fold":
+        return shorten(step.text, room)
+    space = room - len(step.connection) - 1
+    text = shorten(step.text, space - 4)
+    line = "-" * (space - text_width(text) - 2)
+    return f"{text} {line}> {step.connection}" if step.kind == "request" else f"<{line} {text} {step.connection}"
+
+
+def _ms(text: str | None) -> float | None:
+    """ms since the Unix epoch; nanoseconds kept as far as a float has them after the seconds are taken apart."""
+    if text is None:
+        return None
+    return (datetime.fromisoformat(text[:19] + "+00:00").timestamp() - EPOCH_S) * 1e3 + int(text[20:29]) / 1e6
+
+
+EPOCH_S = 1_500_000_000
+"""Seconds taken off, so that a float keeps single nanoseconds for some days around a capture."""

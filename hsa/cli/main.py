@@ -1,0 +1,112 @@
+"""`hsa`: finds the command, and turns what goes wrong into one line and an exit status.
+
+Commands are imported when they are called, so that `hsa --help` and a small capture do not wait for what they do not
+use. Exit status: 0 done, 1 a threshold of `--fail-on` was passed, 2 wrong usage or a file that is no capture, 3 a fault
+of hsa's own was caught, 130 interrupted.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+from typing import Any
+
+import click
+
+COMMANDS = {
+    "analyze": "handshakes in captures: one screen, one row per group",
+    "show": "the ladder of one session: who sent what when",
+    "exchanges": "every HTTP exchange, one JSON object a line",
+    "verify": "where hsa and tshark read a capture differently",
+    "extract": "the packets of one handshake or session as a file",
+    "capture": "record captures, generate them from the real SDKs",
+}
+"""Command to its line of help; the command is the function of that name in the module of that name."""
+EXAMPLE = """\b
+Example:
+  hsa analyze trace.pcapng
+  hsa show trace.pcapng 3
+  hsa exchanges trace.pcapng | head"""
+
+
+class Commands(click.Group):
+    """A group that imports a command when it is called."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            return None
+        command = getattr(import_module(f"hsa.cli.{cmd_name}"), cmd_name)
+        assert isinstance(command, click.Command)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl(list(COMMANDS.items()))
+
+
+def _print_version(ctx: click.Context, _: click.Parameter, value: bool) -> None:
+    if value:
+        from hsa.analysis.output import VERSION
+
+        click.echo(f"hsa {VERSION}")
+        ctx.exit()
+
+
+@click.group(
+    cls=Commands,
+    epilog=EXAMPLE,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
+@click.option(
+    "--version", is_flag=True, is_eager=True, expose_value=False, callback=_print_version, help="Print the version."
+)
+def hsa() -> None:
+    """Measure agent handshakes (MCP, A2A, ACP) in packet captures.
+
+    Reads pcap and pcapng files, also compressed, folders of them, and standard input (-). Every command has its own
+    --help with an example.
+    """
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Entry point of the `hsa` command; ends the process with the exit status."""
+    for stream in (sys.stdout, sys.stderr):
+        reconfigure: Any = getattr(stream, "reconfigure", None)
+        if reconfigure is not None:
+            reconfigure(errors="backslashreplace")
+    sys.exit(run(arguments))
+
+
+def run(arguments: Sequence[str] | None = None) -> int:
+    """Exit status of the command line `arguments` (None: the process' own)."""
+    try:
+        status = hsa.main(args=None if arguments is None else list(arguments), prog_name="hsa", standalone_mode=False)
+        sys.stdout.flush()
+        return status if isinstance(status, int) else 0
+    except click.exceptions.NoArgsIsHelpError as error:
+        click.echo(error.format_message())
+        return 0
+    except click.ClickException as error:
+        hint = "" if error.exit_code != 2 or not isinstance(error, click.UsageError) else _hint(error)
+        click.echo(f"hsa: {error.format_message()}{hint}", err=True)
+        return 2
+    except (click.Abort, KeyboardInterrupt):
+        return 130
+    except BrokenPipeError:
+        # The reader (`| head`) has what it wanted. What is still buffered must not fail again at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+
+
+def _hint(error: click.UsageError) -> str:
+    path = error.ctx.command_path if error.ctx is not None else "hsa"
+    return f" (see {path} --help)"
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,131 @@
+"""Options that several commands have, and from them the `Options` of the analysis."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, TypeVar
+
+import click
+
+from hsa.analysis.options import HOPS, TOKENIZERS, Options
+
+F = TypeVar("F", bound=Callable[..., Any])
+FORMATS = ("table", "json", "jsonl", "csv", "markdown")
+SUFFIXES = {".json": "json", ".jsonl": "jsonl", ".ndjson": "jsonl", ".csv": "csv", ".md": "markdown"}
+"""With `-o`, the ending of the file names the format unless an option does."""
+
+
+def moment(ctx: click.Context, param: click.Parameter, value: str | None) -> int | None:
+    """RFC 3339 (UTC unless it has an offset; a date alone is midnight), or seconds since the Unix epoch; gives ns."""
+    if value is None:
+        return None
+    seconds = re.fullmatch(r"(\d{1,11})(?:\.(\d{1,9}))?", value)
+    if seconds:
+        return int(seconds[1]) * 1_000_000_000 + int((seconds[2] or "").ljust(9, "0"))
+    fraction = re.search(r"\.(\d{1,9})", value)
+    try:
+        given = datetime.fromisoformat(value.replace(fraction[0], "", 1) if fraction else value)
+    except ValueError:
+        message = f"{value!r} is no time such as 2026-07-28T12:00:00Z or 1785240000.5"
+        raise click.BadParameter(message, ctx, param) from None
+    given = given if given.tzinfo else given.replace(tzinfo=UTC)
+    return int(given.timestamp()) * 1_000_000_000 + int((fraction[1] if fraction else "").ljust(9, "0"))
+
+
+TRACES = click.argument("traces", nargs=-1, required=True, metavar="TRACE...")
+TRACE = click.argument("trace", metavar="TRACE")
+
+_FILTERS = (
+    click.option("--port", type=click.IntRange(1, 65535), multiple=True, metavar="N", help="Only this TCP port."),
+    click.option("--host", multiple=True, metavar="NAME|ADDR", help="Only this host."),
+    click.option("--since", callback=moment, metavar="TIME", help="Only packets from this time on (RFC 3339)."),
+    click.option("--until", callback=moment, metavar="TIME", help="Only packets before this time."),
+    click.option("--keylog", type=click.Path(), metavar="FILE", help="TLS secrets (NSS key log)."),
+)
+_RULES = (
+    click.option("--require", multiple=True, metavar="NAME", help="A capability that must be offered (repeatable)."),
+    click.option("--hops", type=click.Choice(HOPS), default="merged", help="Legs of one session: merged or all."),
+    click.option("--idle", type=float, default=30.0, metavar="S", help="Silence after which a client is new [30]."),
+    click.option("--tokenizer", type=click.Choice(TOKENIZERS), default="o200k_base", help="How tokens are counted."),
+    click.option("--price", type=float, default=3.0, metavar="USD", help="USD per million tokens [3.00]."),
+    click.option("--context", type=int, default=200_000, metavar="TOKENS", help="Context window [200000]."),
+)
+_COMMON = (
+    click.option("--hash-key", metavar="TEXT", help="Key of the hashes that secrets are shown as [random]."),
+    click.option("-q", "--quiet", is_flag=True, help="No progress, no remarks."),
+)
+OUTPUT = click.option("-o", "--output", type=click.Path(dir_okay=False), metavar="FILE", help="Write to FILE.")
+_FORMAT = (
+    click.option("--json", "as_json", is_flag=True, help="Short for --format json."),
+    click.option("--format", "form", type=click.Choice(FORMATS), help="Form of the output [table]."),
+    OUTPUT,
+)
+
+
+def filters(function: F) -> F:
+    """Options that choose packets, and how a run reports."""
+    return _add(function, (*_FILTERS, *_COMMON))
+
+
+def rules(function: F) -> F:
+    """Options that change how exchanges are put together and valued."""
+    return _add(function, _RULES)
+
+
+def formats(function: F) -> F:
+    """`--json`, `--format`, `-o`."""
+    return _add(function, _FORMAT)
+
+
+def _add(function: F, options: tuple[Callable[[F], F], ...]) -> F:
+    for option in reversed(options):
+        function = option(function)
+    return function
+
+
+@dataclass(slots=True)
+class Run:
+    """How a command runs: what it was given beyond the options of the analysis."""
+
+    options: Options
+    key: bytes
+    quiet: bool
+
+
+def run_of(given: dict[str, Any]) -> Run:
+    """The options of the analysis from a command's keyword arguments. Raises `click.UsageError` for wrong values."""
+    values = {
+        "port": given.get("port", ()),
+        "host": given.get("host", ()),
+        "since_ns": given.get("since"),
+        "until_ns": given.get("until"),
+        "keylog": given.get("keylog"),
+        "tokenizer_tables": os.environ.get("TIKTOKEN_CACHE_DIR"),
+    }
+    for name, option in (("require",) * 2, ("hops",) * 2, ("idle", "idle_s"), *((n, n) for n in VALUED)):
+        if name in given:
+            values[option] = given[name]
+    try:
+        options = Options.of(values)
+    except ValueError as error:
+        raise click.UsageError(str(error)) from None
+    if options.keylog is not None and not os.path.isfile(options.keylog):
+        raise click.UsageError(f"the key log {options.keylog} is not there")
+    key = given.get("hash_key")
+    return Run(options, os.urandom(16) if key is None else key.encode(), bool(given.get("quiet")))
+
+
+VALUED = ("tokenizer", "price", "context")
+
+
+def format_of(form: str | None, as_json: bool, output: str | None) -> str:
+    """The format asked for: by option, else by the ending of the output file, else a table."""
+    if as_json and form not in (None, "json"):
+        raise click.UsageError(f"--json and --format {form} contradict each other")
+    if as_json or form:
+        return form or "json"
+    return SUFFIXES.get(os.path.splitext(output or "")[1].lower(), "table")

@@ -1,0 +1,71 @@
+"""`hsa show`: the ladder of one session."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from hsa.cli import options as opt
+from hsa.cli.sink import check_output, open_output
+
+EXAMPLE = """\b
+Examples:
+  hsa show trace.pcapng           the only session, or the list of sessions
+  hsa show trace.pcapng 3
+  hsa show --json trace.pcapng 3"""
+
+
+@click.command(epilog=EXAMPLE)
+@opt.TRACE
+@click.argument("number", metavar="[ID]", required=False, type=int)
+@click.option("--json", "as_json", is_flag=True, help="The handshake and its exchanges as JSON.")
+@opt.OUTPUT
+@opt.rules
+@opt.filters
+def show(trace: str, number: int | None, as_json: bool, output: str | None, **given: Any) -> int:
+    """Show who sent what when in one session, phase by phase.
+
+    ID is the id of a handshake, as `hsa analyze --each` prints it. Many exchanges of one kind are folded into one line.
+    TRACE is a capture file, a folder of captures, or - for standard input.
+    """
+    from hsa.analysis.output import analysis_json, exchange_json
+    from hsa.analysis.redact import Door
+    from hsa.cli.ladder import ladder
+    from hsa.cli.progress import exchanges_watched
+    from hsa.cli.screen import screen
+    from hsa.cli.status import report
+    from hsa.cli.table import dumps
+    from hsa.cli.terminal import color, width
+
+    run = opt.run_of(given)
+    check_output(output, [trace])
+    analysis, exchanges, interrupted = exchanges_watched([trace], run)
+    door = Door(run.key)
+    shown = door.clean(analysis_json(analysis))
+    if number is None and len(analysis.handshakes) == 1:
+        number = 0
+    if number is not None and not 0 <= number < len(analysis.handshakes) and analysis.traces:
+        raise click.UsageError(missing(number, len(analysis.handshakes)))
+    columns = width(output is None) if output is None else 80
+    with open_output(output) as file:
+        if number is None or not analysis.traces:
+            for line in screen(shown, shown["handshakes"], each=True, width=columns, color=output is None and color()):
+                click.echo(line, file=file)
+        else:
+            handshake = shown["handshakes"][number]
+            own = [door.clean(exchange_json(e, e.serial)) for e in exchanges if e.handshake == number]
+            if as_json:
+                click.echo(dumps({"handshake": handshake, "exchanges": own}, indent=2), file=file)
+            else:
+                for line in ladder(handshake, own, columns):
+                    click.echo(line, file=file)
+    return report(shown, (), run.quiet, interrupted)
+
+
+def missing(number: int, count: int) -> str:
+    """One line for an id that does not exist: which do."""
+    if not count:
+        return f"there is no handshake {number}: the capture holds none"
+    which = "only 0" if count == 1 else f"0 to {count - 1}"
+    return f"there is no handshake {number}; there are {which} (hsa analyze --each lists them)"

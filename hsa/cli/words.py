@@ -1,0 +1,81 @@
+"""How numbers and names are put for people: cells of the tables, sizes, durations.
+
+Unknown is `-`. A bound has its sign: `>=3`. Milliseconds have one decimal below 1,000.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+UNKNOWN = "-"
+PROTOCOLS = {"mcp": "MCP", "a2a": "A2A", "acp": "ACP"}
+
+
+def count(value: float | int | None) -> str:
+    """A number of things, thousands apart; medians may end in .5."""
+    if value is None:
+        return UNKNOWN
+    return f"{value:,.0f}" if value == int(value) else f"{value:,.1f}"
+
+
+def millis(value: float | None) -> str:
+    if value is None:
+        return UNKNOWN
+    return f"{value:,.1f}" if abs(value) < 1000 else f"{value:,.0f}"
+
+
+def size(value: int | None) -> str:
+    """Bytes with a unit (kB is 1,000)."""
+    if value is None:
+        return UNKNOWN
+    amount = float(value)
+    for unit in ("B", "kB", "MB", "GB"):
+        if amount < 1000 or unit == "GB":
+            return f"{amount:,.0f} {unit}" if amount >= 10 or unit == "B" else f"{amount:.1f} {unit}"
+        amount /= 1000
+    return UNKNOWN
+
+
+def seconds(ms: float) -> str:
+    """A span of time for a sentence."""
+    if ms < 1000:
+        return f"{ms:.0f} ms"
+    if ms < 120_000:
+        return f"{ms / 1000:.1f} s"
+    return f"{ms / 60_000:.0f} min" if ms < 7_200_000 else f"{ms / 3_600_000:.1f} h"
+
+
+def number(noun: str, value: int) -> str:
+    """`1 handshake`, `2 handshakes`, `3 probes`."""
+    return f"{value:,} {noun}" if value == 1 else f"{value:,} {plural(noun)}"
+
+
+def plural(noun: str) -> str:
+    return noun[:-1] + "ies" if noun.endswith("y") else noun + "s"
+
+
+def bounded(handshake: Mapping[str, Any], name: str, text: str) -> str:
+    """`text` with the sign of its bound, if it has one."""
+    bound = handshake["bound"].get(name)
+    if bound is None or text == UNKNOWN:
+        return text
+    return f">={text}" if bound == "at_least" else f"~{text}"
+
+
+def protocol(row: Mapping[str, Any]) -> str:
+    """`MCP legacy 2025-11-25`, `A2A 1.0`, `ACP`."""
+    name = PROTOCOLS.get(row["protocol"], row["protocol"])
+    return " ".join(part for part in (name, row["era"], row["version"]) if part)
+
+
+def outcome(row: Mapping[str, Any]) -> str:
+    """The outcome, or `warm` for a warm contact."""
+    return "warm" if row["warm"] else str(row["outcome"])
+
+
+def interval(spread: Mapping[str, float | None]) -> str:
+    """`22.1..88.0`, or nothing."""
+    if spread["low"] is None or spread["high"] is None:
+        return ""
+    return f"{millis(spread['low'])}..{millis(spread['high'])}"
