@@ -184,7 +184,7 @@ class JsonRpc:
     def feed(self, direction: Direction, item: Item) -> Iterator[JsonRpcDocument | Damage]:
         """Keep a piece; a `Gap` or the size limit gives Damage."""
         if isinstance(item, Gap):
-            yield from self._give_up(direction, "gap", item.seen, f"{item.size} bytes missing")
+            yield from self._give_up(direction, "gap", item.seen, f"{item.size} bytes missing", item.size)
             return
         seen = self._seen[direction]
         self._seen[direction] = item.seen if seen is None else seen.to(item.seen)
@@ -194,10 +194,10 @@ class JsonRpc:
             if self._size[direction] > MAX_DOCUMENT_BYTES:
                 yield from self._give_up(direction, "limit", item.seen, f"longer than {MAX_DOCUMENT_BYTES} bytes")
 
-    def _give_up(self, direction: Direction, kind: str, at: Seen, detail: str) -> Iterator[Damage]:
+    def _give_up(self, direction: Direction, kind: str, at: Seen, detail: str, missing: int = 0) -> Iterator[Damage]:
         seen = self._seen[direction]
         seen = at if seen is None else seen.to(at)
-        yield Damage(kind, "json-rpc", direction, seen, self._size[direction], "", detail)
+        yield Damage(kind, "json-rpc", direction, seen, self._size[direction], "", detail, missing)
         self._broken[direction] = kind
         self._parts[direction].clear()
         self._size[direction], self._seen[direction] = 0, None

@@ -195,6 +195,8 @@ def _block_end(text: bytes | bytearray, start: int, size: int) -> int:
 
 def probe(direction: Direction, data: bytes) -> Probe:
     """Whether text begins like an event stream: a comment, or one of its four fields."""
+    if _BOM.startswith(data):
+        return Probe.MORE
     text = data.removeprefix(_BOM).lstrip(b"\r\n")
     for field in (b"data", b"event", b"id", b"retry", b":"):
         if text.startswith(field):
