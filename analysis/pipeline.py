@@ -13,8 +13,6 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from hsa.dissectors.driver import Driver
-from hsa.dissectors.recognise import Recogniser
 
 from hsa.analysis.assembly import Assembler
 from hsa.analysis.exchanges import record, refresh, take_answer
@@ -27,8 +25,10 @@ from hsa.analysis.results import Results
 from hsa.analysis.startup import startups
 from hsa.capture.files import Reader, open_traces
 from hsa.capture.records import Records
+from hsa.dissectors.driver import Driver
 from hsa.dissectors.http import HttpExchange
 from hsa.dissectors.reading import Reading, Role
+from hsa.dissectors.recognise import Recogniser
 
 HOLD_NS = 30_000_000_000
 """An exchange that is still open holds later ones back for no longer than this (capture time)."""
@@ -81,7 +81,7 @@ class Pipeline:
     ) -> None:
         self._options = options
         self._reader: Reader = open_traces(paths, reorder_window_ns=options.reorder_window_ns)
-        self._driver = Driver(_Watched(within(self._reader, options.since_ns, options.until_ns), self, progress))
+        self._driver = Driver(_Watched(self._reader, options, self, progress))
         self._recogniser = Recogniser()
         self._late = LateAnswers()
         self._assembler = Assembler(idle_ns=int(options.idle_s * 1e9), merge_hops=options.hops == "merged")
@@ -219,8 +219,12 @@ class Pipeline:
 class _Watched:
     """The blocks of a reader; tells the pipeline when one has gone through all layers."""
 
-    def __init__(self, blocks: Iterator[Records], pipeline: Pipeline, progress: Callable[[int], None] | None) -> None:
-        self._blocks, self._pipeline, self._progress = blocks, pipeline, progress
+    def __init__(
+        self, reader: Reader, options: Options, pipeline: Pipeline, progress: Callable[[int], None] | None
+    ) -> None:
+        self.traces = reader.traces
+        self._blocks = within(reader, options.since_ns, options.until_ns)
+        self._pipeline, self._progress = pipeline, progress
 
     def __iter__(self) -> Iterator[Records]:
         packets = 0

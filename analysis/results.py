@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from hsa.dissectors.driver import Driver
-
 from hsa.analysis.assembly import Assembler
 from hsa.analysis.handshakes import Surroundings, build
 from hsa.analysis.model import Analysis, ConnectionCounts, DamageFact, Exchange, Handshake, Metadata, Note
@@ -15,8 +13,8 @@ from hsa.analysis.outcome import End
 from hsa.analysis.session import Session
 from hsa.analysis.tokens import Tokenizer, metadata
 from hsa.analysis.unchanged import fingerprint
-from hsa.capture.records import frame_of
 from hsa.dissectors.connection import Connection, Endpoint, FailedConnection
+from hsa.dissectors.driver import Driver
 from hsa.dissectors.reading import Document, Role
 
 FAILED_WINDOW_NS = 3_000_000_000
@@ -195,11 +193,9 @@ class Results:
         )
         analysis.probes = self._assembler.probes
         analysis.other_protocols = dict(self.other_protocols)
-        for damage in driver.damage:
-            first, last = frame_of(damage.seen.first_frame), frame_of(damage.seen.last_frame)
-            analysis.damage.append(
-                DamageFact(damage.kind, 1, max(0, damage.bytes), [(first[0], first[1], last[1])], damage.detail)
-            )
+        for row in driver.damage:
+            detail = f"{row.layer}: {row.detail}" if row.layer else row.detail
+            analysis.damage.append(DamageFact(row.kind, row.count, row.bytes, list(row.frames), detail))
         analysis.undecoded = dict(driver.undecoded)
         analysis.bugs = driver.bugs
         analysis.notes = [Note(kind, count, [], detail) for kind, count, detail in driver.notes]

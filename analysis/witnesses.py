@@ -17,7 +17,10 @@ from hsa.dissectors.connection import Connection
 from hsa.dissectors.reading import Reading, Role
 
 RECENT = 256
-"""Sessions of one client that are searched for a weaker witness."""
+"""Sessions of one client without a task yet that are searched for a weaker witness."""
+
+DONE = 32
+"""Sessions of one client with tasks that are searched for a JSON-RPC counter to go on."""
 
 UNIQUE_ID = 16
 """A session id at least this long belongs to one session whatever host it is shown to."""
@@ -37,19 +40,28 @@ class Witnesses:
         self._idle_ns = idle_ns
         self._by_link: dict[Connection, Session] = {}
         self._shared: set[Connection] = set()
+        self._proxies: set[tuple[str, str]] = set()
         self._by_id: dict[str, list[Session]] = {}
         self._by_client: dict[tuple[str, str], deque[Session]] = {}
+        self._done: dict[tuple[str, str], deque[Session]] = {}
+        self._latest: dict[tuple[str, str, str, str | None], Session] = {}
 
     def register(self, session: Session, exchange: Exchange) -> None:
         """A new session that `exchange` begins; finds the handshake of the same pair before it."""
-        recent = self._by_client.setdefault((session.client, session.protocol), deque(maxlen=RECENT))
-        for earlier in reversed(recent):
-            if self._same_counterpart(earlier, exchange) and earlier.user_agent == session.user_agent:
-                session.previous = earlier
-                break
-        recent.append(session)
+        self._by_client.setdefault((session.client, session.protocol), deque(maxlen=RECENT)).append(session)
+        pair = (session.client, session.protocol, session.server, session.user_agent)
+        session.previous = self._latest.get(pair)
+        self._latest[pair] = session
         if exchange.link in self._by_link and exchange.link is not None:
-            self._shared.add(exchange.link)
+            self._share(exchange.link)
+
+    def _share(self, link: Connection) -> None:
+        """More than one session came over it: it proves nothing by itself, nor does any other between its two ends."""
+        self._shared.add(link)
+        self._proxies.add((link.client.address, str(link.server)))
+        session = self._by_link.get(link)
+        if session is not None and not session.ids:
+            session.guessed = True
 
     def passes_on(self, session: Session, exchange: Exchange, link: Connection) -> None:
         """The exchange is a further leg of one of `session`; its connection may carry more of it."""
@@ -79,8 +91,9 @@ class Witnesses:
         session = self._by_link.get(exchange.link)
         if session is None or session.protocol != reading.protocol or self._speaks_against(session, exchange, reading):
             return None
-        if exchange.link in self._shared:
-            exchange.guessed = True
+        link = exchange.link
+        if link in self._shared or (link.client.address, str(link.server)) in self._proxies:
+            exchange.guessed = not session.ids
         return session
 
     def _speaks_against(self, session: Session, exchange: Exchange, reading: Reading) -> bool:
@@ -88,21 +101,21 @@ class Witnesses:
         another client."""
         assert exchange.link is not None
         if exchange.forwarded is not None and exchange.forwarded != session.client:
-            self._shared.add(exchange.link)
+            self._share(exchange.link)
             return True
         if starts_again(session, exchange, reading):
-            self._shared.add(exchange.link)
+            self._share(exchange.link)
             return True
         if exchange.proxied:
-            self._shared.add(exchange.link)
+            self._share(exchange.link)
         if exchange.link in self._shared and reading.numeric_id is not None and session.counter is not None:
             return reading.numeric_id != session.counter + 1 and reading.numeric_id != session.counter
         return False
 
     def _recent(self, exchange: Exchange, reading: Reading) -> Iterator[Session]:
         """Sessions of the same client with the same counterpart, latest first."""
-        client = client_of(exchange)
-        for session in reversed(self._by_client.get((client, reading.protocol), ())):
+        client = (client_of(exchange), reading.protocol)
+        for session in (*reversed(self._by_client.get(client, ())), *reversed(self._done.get(client, ()))):
             if not self._same_counterpart(session, exchange):
                 continue
             if None not in (session.user_agent, exchange.user_agent) and session.user_agent != exchange.user_agent:
@@ -177,7 +190,7 @@ class Witnesses:
         """A handshake of the same client that has failed so far and that this opening goes on with."""
         assert exchange.link is not None
         start = exchange.request_start or 0
-        candidates = list(self._recent(exchange, reading))
+        candidates = [s for s in self._recent(exchange, reading) if s.first_task is None]
         on_link = self._by_link.get(exchange.link)
         if on_link is not None and on_link not in candidates and on_link.protocol == reading.protocol:
             candidates.insert(0, on_link)
@@ -233,10 +246,10 @@ class Witnesses:
         """The latest session of the same client address that was asked for credentials."""
         client = client_of(exchange)
         best: Session | None = None
-        for (address, _), sessions in self._by_client.items():
+        for (address, protocol), sessions in self._by_client.items():
             if address != client:
                 continue
-            for session in reversed(sessions):
+            for session in (*reversed(sessions), *reversed(self._done.get((address, protocol), ()))):
                 touched = session.steps[-1:] + session.challenged[-1:] + session.task_exchanges[-1:]
                 if any(is_authentication(step) for step in touched):
                     if best is None or session.last_ns > best.last_ns:
@@ -250,12 +263,12 @@ class Witnesses:
             if self._by_link.get(link) is session:
                 del self._by_link[link]
             self._shared.discard(link)
-        client = (session.client, session.protocol)
-        recent = self._by_client.get(client)
-        if recent is not None and session in recent:
-            recent.remove(session)
-            if not recent:
-                del self._by_client[client]
+        for index in (self._by_client, self._done):
+            recent = index.get((session.client, session.protocol))
+            if recent is not None and session in recent:
+                recent.remove(session)
+                if not recent:
+                    del index[session.client, session.protocol]
 
     def account(self, session: Session, exchange: Exchange, reading: Reading, link: Connection) -> None:
         session.exchanges += 1
@@ -270,6 +283,12 @@ class Witnesses:
         if session.client_name is None:
             session.client_name = reading.client_name
         self.index_answer(session, exchange)
+        if session.first_task is exchange:
+            client = (session.client, session.protocol)
+            recent = self._by_client.get(client)
+            if recent is not None and session in recent:
+                recent.remove(session)
+            self._done.setdefault(client, deque(maxlen=DONE)).append(session)
         if reading.session and reading.session not in session.ids and not session.observed:
             self._index(f"mcp:{reading.session}", session)
             session.ids.add(reading.session)
