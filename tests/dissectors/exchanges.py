@@ -104,7 +104,9 @@ def exchange(
     return made
 
 
-def post(sent: Any, got: Any = None, *, path: str = "/mcp", headers: str = "", told: str = "", **kwargs: Any) -> HttpExchange:
+def post(
+    sent: Any, got: Any = None, *, path: str = "/mcp", headers: str = "", told: str = "", **kwargs: Any
+) -> HttpExchange:
     """A JSON POST answered 200 with JSON unless `told` says otherwise."""
     request = f"POST {path} HTTP/1.1\nHost: agent.example:8000\nContent-Type: application/json\n{headers}"
     if got is None and not told:
@@ -113,7 +115,14 @@ def post(sent: Any, got: Any = None, *, path: str = "/mcp", headers: str = "", t
     return exchange(request, sent, told, b"" if got is None else got, **kwargs)
 
 
-def get(path: str, told: str | None = "HTTP/1.1 200 OK\nContent-Type: application/json", got: Any = b"", *, headers: str = "", **kwargs: Any) -> HttpExchange:
+def get(
+    path: str,
+    told: str | None = "HTTP/1.1 200 OK\nContent-Type: application/json",
+    got: Any = b"",
+    *,
+    headers: str = "",
+    **kwargs: Any,
+) -> HttpExchange:
     """A GET."""
     return exchange(f"GET {path} HTTP/1.1\nHost: agent.example:8000\n{headers}", b"", told, got, **kwargs)
 
