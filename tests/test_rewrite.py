@@ -30,7 +30,7 @@ CHANGES: dict[str, Callable[[list[Packet]], list[Packet]]] = {
 
 
 def tshark(path: Path, show: str) -> list[list[str]]:
-    command = ["tshark", "-n", "-2", "-r", str(path), "-Y", show, "-T", "fields", "-o", "tcp.check_checksum:TRUE"]
+    command = ["tshark", "-n", "-2", "-r", str(path), "-Y", show, "-T", "fields"]
     for name in ("frame.number", "tcp.stream", "http.request.method", "http.response.code", "http.file_data"):
         command += ["-e", name]
     run = subprocess.run(command, capture_output=True, text=True, check=True)
