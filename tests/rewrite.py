@@ -94,7 +94,7 @@ def rechunked(packets: Sequence[Packet], size: int) -> list[Packet]:
     def change(message: Message, answer: bool) -> None:
         if message.chunked:
             parts = [[piece[i : i + size] for i in range(0, len(piece), size)] for piece in message.pieces]
-            message.pieces = [b"".join(map(_chunk, part)) for part in parts]
+            message.pieces = [b"".join(_chunk(data, b';x="y"') for data in part) for part in parts]
             message.chunked = False  # framed already
 
     return rewritten(packets, change)
@@ -111,8 +111,8 @@ def _coder(coding: str) -> tuple[Callable[[bytes], bytes], Callable[[], bytes]]:
     return lambda data: frames.compress(data) + frames.flush(zstandard.COMPRESSOBJ_FLUSH_BLOCK), frames.flush
 
 
-def _chunk(data: bytes) -> bytes:
-    return b"%x;x=y\r\n%s\r\n" % (len(data), data) if data else b""
+def _chunk(data: bytes, extension: bytes = b"") -> bytes:
+    return b"%x%s\r\n%s\r\n" % (len(data), extension, data) if data else b""
 
 
 def rewritten(packets: Sequence[Packet], change: Change) -> list[Packet]:
