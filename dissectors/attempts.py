@@ -1,0 +1,175 @@
+"""Connections that carried no payload: attempts that failed, half-open ones, empty ones.
+
+They stay rows of columns for good, so that a scan of millions of ports is ordinary input. `failed_before` finds the
+attempts that came before a connection of the same client to the same server.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hsa.capture.records import Int64
+from hsa.dissectors.connection import Endpoint, FailedConnection
+from hsa.dissectors.flows import NEW, Conversations, Groups, keys_of
+from hsa.dissectors.ip import Addresses
+from hsa.dissectors.packets import ACK, RST, SYN, Packets
+from hsa.dissectors.reassembly import COPY_NS
+
+MAX_FOUND = 1_000
+"""Failed attempts given out for one question."""
+
+
+def update(packets: Packets, groups: Groups, passive: Int64, table: Conversations) -> None:
+    """Take the packets of the groups in `passive` (none has payload) into the columns."""
+    sizes = groups.stops[passive] - groups.starts[passive]
+    end = np.cumsum(sizes)
+    begin = end - sizes
+    total = int(end[-1])
+    at = np.repeat(groups.starts[passive] - begin, sizes) + np.arange(total)
+    row, side = groups.order[at], groups.side[at]
+    group = np.repeat(np.arange(len(passive)), sizes)
+    flags, t_ns, frame = packets.flags[row], packets.t_ns[row], packets.frame[row]
+    target = groups.rows[passive]
+    head, last = begin, end - 1
+
+    fresh = table.first_ns[target] < 0
+    table.first_ns[target[fresh]] = t_ns[head[fresh]]
+    table.first_frame[target[fresh]] = frame[head[fresh]]
+    table.last_ns[target] = np.maximum(t_ns[last], table.last_ns[target])
+    table.last_frame[target] = frame[last]
+    own = np.bincount(group, weights=side == 0, minlength=len(passive)).astype(np.int32)
+    table.packets_0[target] += own
+    table.packets_1[target] += sizes.astype(np.int32) - own
+
+    def first(mask: NDArray[np.bool_]) -> Int64:
+        return np.minimum.reduceat(np.where(mask, np.arange(total), total), begin)
+
+    syn = (flags & (SYN | ACK)) == SYN
+    answer = (flags & (SYN | ACK)) == SYN | ACK
+    if syn.any() or answer.any():
+        where_syn, where_answer = first(syn), first(answer)
+        unknown = table.opener[target] < 0
+        found = unknown & (where_syn < total)
+        table.opener[target[found]] = side[where_syn[found]]
+        found = unknown & (where_syn >= total) & (where_answer < total)
+        table.opener[target[found]] = 1 - side[where_answer[found]]
+        opener = table.opener[target]
+        real = syn & (side == opener[group])
+        if len(row) > 1:  # copies of one SYN follow each other
+            again = np.zeros(total, np.bool_)
+            again[1:] = (
+                real[1:]
+                & real[:-1]
+                & (group[1:] == group[:-1])
+                & (packets.mark[row[1:]] == packets.mark[row[:-1]])
+                & (np.abs(t_ns[1:] - t_ns[:-1]) <= COPY_NS)
+            )
+            real &= ~again
+        number = np.bincount(group[real], minlength=len(passive))
+        table.syns[target] = np.minimum(table.syns[target] + number, 65535).astype(np.uint16)
+        for column, where in ((table.syn_ns, where_syn), (table.syn_ack_ns, where_answer)):
+            found = (column[target] < 0) & (where < total)
+            column[target[found]] = t_ns[where[found]]
+    opener = table.opener[target]
+    pending = (table.syn_ack_ns[target] >= 0) & (table.established_ns[target] < 0)
+    if pending.any():
+        ends = ((flags & (SYN | ACK | RST)) == ACK) & (side == opener[group]) & pending[group]
+        where = first(ends)
+        found = pending & (where < total)
+        times = np.maximum(t_ns[where[found]], table.syn_ack_ns[target[found]])
+        table.established_ns[target[found]] = times
+    reset = (flags & RST) > 0
+    if reset.any():
+        where = first(reset)
+        found = (table.rst_ns[target] < 0) & (where < total)
+        table.rst_ns[target[found]] = t_ns[where[found]]
+        table.rst_side[target[found]] = side[where[found]]
+
+
+def refuse(packets: Packets, table: Conversations) -> None:
+    """Mark the attempts that ICMP errors in this block refused."""
+    refusals = packets.refusals
+    if not refusals:
+        return
+    empty = np.zeros(0, np.int64)
+    quoted = Packets(
+        packets.data, b"", packets.addresses, *(
+            {
+                "source": np.array([r.source for r in refusals], np.int64),
+                "destination": np.array([r.destination for r in refusals], np.int64),
+                "source_port": np.array([r.source_port for r in refusals], np.int64),
+                "destination_port": np.array([r.destination_port for r in refusals], np.int64),
+            }.get(name, empty)
+            for name in Packets.__slots__[3:-1]
+        ),
+    )  # fmt: skip
+    keys, side = keys_of(quoted)
+    rows = table.table.find(keys)
+    for refusal, row, sender in zip(refusals, rows.tolist(), side.tolist(), strict=True):
+        if row >= 0 and table.syn_ack_ns[row] < 0 and table.rst_ns[row] < 0 and table.state[row] == NEW:
+            table.rst_ns[row] = refusal.t_ns
+            table.rst_side[row] = 1 - sender
+            table.last_frame[row] = refusal.frame
+
+
+def failed(table: Conversations, start: int = 0, stop: int | None = None) -> NDArray[np.bool_]:
+    """Which rows are attempts that no connection came of: SYN seen, no SYN-ACK, no payload."""
+    part = slice(start, table.size if stop is None else stop)
+    return (table.state[part] == NEW) & (table.syns[part] > 0) & (table.syn_ack_ns[part] < 0)
+
+
+def failed_before(
+    table: Conversations,
+    addresses: Addresses,
+    client: str,
+    server: Endpoint,
+    before_ns: int,
+    window_ns: int,
+    spans: list[tuple[int, int, int]],
+) -> list[FailedConnection]:
+    """Attempts of `client` to reach `server` that failed in the `window_ns` before `before_ns`, in order.
+
+    `spans` tells which rows were made when: (first row, earliest, latest time), one a block.
+    """
+    found: list[FailedConnection] = []
+    for i, (start, earliest, latest) in enumerate(spans):
+        if latest < before_ns - window_ns or earliest >= before_ns:
+            continue
+        stop = spans[i + 1][0] if i + 1 < len(spans) else table.size
+        part = slice(start, stop)
+        opener = table.opener[part]
+        port = np.where(opener == 0, table.port_1[part], table.port_0[part])
+        rows = start + np.flatnonzero(
+            failed(table, start, stop)
+            & (port == server.port)
+            & (table.syn_ns[part] < before_ns)
+            & (table.syn_ns[part] >= before_ns - window_ns)
+        )
+        for row in rows.tolist():
+            item = describe(table, addresses, row)
+            if item.client.address == client and item.server.address == server.address:
+                found.append(item)
+                if len(found) >= MAX_FOUND:
+                    return found
+    return sorted(found, key=lambda item: item.syn_ns)
+
+
+def describe(table: Conversations, addresses: Addresses, row: int) -> FailedConnection:
+    """One failed attempt as an object."""
+    low = Endpoint(addresses.text(int(table.address_0[row])), int(table.port_0[row]))
+    high = Endpoint(addresses.text(int(table.address_1[row])), int(table.port_1[row]))
+    opener = int(table.opener[row])
+    refused = bool(table.rst_ns[row] >= 0 and table.rst_side[row] != opener)
+    return FailedConnection(
+        trace=int(table.trace[row]),
+        number=int(table.number[row]),
+        client=low if opener == 0 else high,
+        server=high if opener == 0 else low,
+        syn_ns=int(table.syn_ns[row]),
+        end_ns=int(table.rst_ns[row]) if refused else int(table.last_ns[row]),
+        refused=refused,
+        first_frame=int(table.first_frame[row]),
+        last_frame=int(table.last_frame[row]),
+        packets=int(table.packets_0[row]) + int(table.packets_1[row]),
+    )

@@ -1,0 +1,410 @@
+"""Records to columns of TCP packets: one numpy row a packet, never a Python object.
+
+`PacketDecoder` goes once over a block: link layer, IP, TCP header, each in a few vector steps. What is not TCP is
+counted by name; DNS over UDP and ICMP refusals of TCP connection attempts are picked out on the way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hsa.capture.records import Int32, Int64, Records
+from hsa.dissectors.ip import (
+    ICMP,
+    ICMPV6,
+    PROTOCOL_NAMES,
+    TCP,
+    UDP,
+    Addresses,
+    Datagrams,
+    Fragments,
+    ipv4,
+    ipv6,
+)
+from hsa.dissectors.link import Bytes, network
+
+FIN, SYN, RST, PSH, ACK = 1, 2, 4, 8, 16
+
+DAMAGE_OFFLOAD = 1
+"""IP length 0: the packet was taken before segmentation or after merging."""
+DAMAGE_SHORT = 2
+"""Captured shorter than it was on the wire (snap length, cut file): payload bytes are missing."""
+DAMAGE_FRAGMENTS = 4
+"""Put together from IP fragments."""
+
+ROWS_AT_ONCE = 65_536
+"""Records decoded in one go: enough to make the cost of a numpy call small, few enough to stay in the cache."""
+MAX_REFUSALS = 1_000
+"""ICMP refusals read in one go; a flood of them is not worth more."""
+MAX_DNS = 2_000
+"""DNS messages read in one go."""
+_TIMESTAMPS = 0x0101080A
+"""Two paddings and the timestamp option, as nearly every stack lays it out (RFC 7323 appendix A)."""
+
+
+class Refusal(NamedTuple):
+    """An ICMP error that quotes the TCP packet it answers."""
+
+    t_ns: int
+    frame: int
+    source: int
+    """Address key of the quoted packet's sender."""
+    destination: int
+    source_port: int
+    destination_port: int
+
+
+class NameSource(Protocol):
+    """Where DNS messages go (`hsa.dissectors.dns.Names`)."""
+
+    def message(
+        self, data: bytes, t_ns: int, client: str, server: str, port: int, *, over_tcp: bool = False
+    ) -> object: ...
+
+
+@dataclass(slots=True)
+class Packets:
+    """TCP packets of a block in the order they are to be read; all columns have the same length."""
+
+    data: memoryview
+    """The block's bytes."""
+    extra: bytes
+    """Bytes of datagrams that were put together from fragments; offsets from `len(data)` on point here."""
+    addresses: Addresses
+    """Text of the address keys."""
+    frame: Int64
+    """Frame keys."""
+    t_ns: Int64
+    interface: Int32
+    original: Int64
+    """Length of the frame on the wire."""
+    source: Int64
+    """Address keys (`ip.Addresses`)."""
+    destination: Int64
+    source_port: Int64
+    destination_port: Int64
+    seq: Int64
+    ack: Int64
+    flags: Int64
+    """FIN 1, SYN 2, RST 4, PSH 8, ACK 16, ..."""
+    window: Int64
+    header: Int64
+    """Offset of the TCP header."""
+    offset: Int64
+    """Offset of the payload."""
+    length: Int64
+    """Payload bytes as sent."""
+    captured: Int64
+    """Payload bytes that are in the capture."""
+    mark: Int64
+    """What distinguishes a retransmission from another copy of the same packet: IP identification, or window and
+    timestamp where IP has none."""
+    weak: NDArray[np.bool_]
+    """`mark` is only window and timestamp."""
+    vlan: Int32
+    damage: Int64
+    """Bits of `DAMAGE_*`."""
+    refusals: list[Refusal] = field(default_factory=list)
+
+    def __len__(self) -> int:
+        return len(self.frame)
+
+    def bytes_at(self, offset: int, size: int) -> bytes:
+        """`size` bytes from `offset`, which may lie in `extra`."""
+        base = len(self.data)
+        if offset < base:
+            return bytes(self.data[offset : offset + size])
+        return self.extra[offset - base : offset - base + size]
+
+
+_COLUMNS = (
+    "frame", "t_ns", "interface", "original", "source", "destination", "source_port", "destination_port", "seq", "ack",
+    "flags", "window", "header", "offset", "length", "captured", "mark", "weak", "vlan", "damage",
+)  # fmt: skip
+
+
+def parts(records: Records, rows: int = ROWS_AT_ONCE) -> Iterator[Records]:
+    """The block cut into pieces of at most `rows` records (views, nothing is copied)."""
+    n = len(records)
+    if n <= rows:
+        yield records
+        return
+    for at in range(0, n, rows):
+        to = at + rows
+        yield Records(
+            records.data,
+            records.frame[at:to],
+            records.t_ns[at:to],
+            records.interface[at:to],
+            records.link_type[at:to],
+            records.offset[at:to],
+            records.captured[at:to],
+            records.original[at:to],
+        )
+
+
+class PacketDecoder:
+    """Decodes blocks; keeps the counts, the addresses and the fragments that wait for others."""
+
+    def __init__(self, names: NameSource | None = None) -> None:
+        self.addresses = Addresses()
+        self.fragments = Fragments()
+        self.names = names
+        self.other: dict[str, int] = {}
+        """Packets that are not TCP, by name."""
+        self.unknown_links: dict[int, int] = {}
+        """Packets of link types that are not decoded, by LINKTYPE number."""
+        self.tcp = 0
+        """TCP packets."""
+        self.short = 0
+        """TCP packets captured shorter than sent."""
+        self.malformed = 0
+        """TCP headers cut short or with impossible lengths."""
+        self.offload = 0
+
+    def decode(self, records: Records) -> Packets:
+        """TCP packets of the block. Packets that cannot be read are counted in `other`."""
+        data = Bytes(records.data)
+        found = network(records, data)
+        for name, count in found.other.items():
+            self._count(name, count)
+        for kind, count in found.unknown.items():
+            self.unknown_links[kind] = self.unknown_links.get(kind, 0) + count
+        columns: list[dict[str, NDArray[np.generic]]] = []
+        refusals: list[Refusal] = []
+        extra = bytearray()
+        before = found.start - records.offset
+        captured = records.captured - before
+        on_wire = records.original - before
+        versions = [4] if bool((found.version == 4).all()) else [4, 6]
+        for version in versions:
+            rows = np.flatnonzero(found.version == version) if len(versions) > 1 else np.arange(len(records))
+            if not len(rows):
+                continue
+            start, have = found.start[rows], captured[rows]
+            wire = np.maximum(on_wire[rows], have)
+            if version == 4:
+                ip = ipv4(data, rows, start, have, wire)
+            else:
+                ip = ipv6(data, rows, start, have, wire, self.addresses)
+            whole = ip.fragment < 0
+            tcp = (ip.protocol == TCP) & whole
+            end = start + have
+            if bool(tcp.all()):
+                columns.append(self._tcp(records, data, 0, ip, end, found.vlan))
+                continue
+            if tcp.any():
+                columns.append(self._tcp(records, data, 0, _take(ip, tcp), end[tcp], found.vlan))
+            self._others(records, data, ip, end, refusals, ~tcp & whole)
+            if not whole.all():
+                columns.extend(self._join(records, data, ip, end, np.flatnonzero(~whole), found.vlan, extra))
+        packets = _gather(records, columns, bytes(extra), self.addresses, refusals)
+        self.tcp += len(packets)
+        return packets
+
+    def close(self) -> None:
+        """Nothing more comes."""
+        self.fragments.close()
+
+    def _tcp(
+        self, records: Records, data: Bytes, base: int, ip: Datagrams, end: Int64, vlan: Int32
+    ) -> dict[str, NDArray[np.generic]]:
+        """Columns of the packets in `ip`, all TCP. `end`: where each packet's captured bytes stop."""
+        words = data.rows(ip.start, 32).view(">u4")
+        ports = words[:, 0].astype(np.int64)
+        control = words[:, 3].astype(np.int64)
+        size = (control >> 28) * 4
+        good = (end - ip.start >= 14) & (size >= 20) & (ip.length >= size)
+        if not good.all():
+            self.malformed += int((~good).sum())
+            ip, end, words, ports, control, size = (
+                _take(ip, good), end[good], words[good], ports[good], control[good], size[good],
+            )  # fmt: skip
+        rows = ip.rows
+        offset = ip.start + size
+        length = ip.length - size
+        captured = np.clip(end - offset, 0, length)
+        short = captured < length
+        self.short += int(short.sum())
+        self.offload += int(ip.offload.sum())
+        window = control & 0xFFFF
+        stamp = np.where((words[:, 5] == _TIMESTAMPS) & (size >= 32), words[:, 6].astype(np.int64), 0)
+        weak = ip.identification <= 0
+        return {
+            "rows": rows,
+            "frame": records.frame[rows],
+            "t_ns": records.t_ns[rows],
+            "interface": records.interface[rows],
+            "original": records.original[rows].astype(np.int64),
+            "source": ip.source,
+            "destination": ip.destination,
+            "source_port": ports >> 16,
+            "destination_port": ports & 0xFFFF,
+            "seq": words[:, 1].astype(np.int64),
+            "ack": words[:, 2].astype(np.int64),
+            "flags": control >> 16 & 0xFF,
+            "window": window,
+            "header": ip.start + base,
+            "offset": offset + base,
+            "length": length,
+            "captured": captured,
+            "mark": np.where(weak, stamp << 16 | window, ip.identification),
+            "weak": weak,
+            "vlan": vlan[rows],
+            "damage": ip.offload * DAMAGE_OFFLOAD + short * DAMAGE_SHORT,
+        }
+
+    def _others(
+        self,
+        records: Records,
+        data: Bytes,
+        ip: Datagrams,
+        end: Int64,
+        refusals: list[Refusal],
+        which: NDArray[np.bool_],
+    ) -> None:
+        """Count what is not TCP; read DNS and ICMP refusals."""
+        at = np.flatnonzero(which)
+        if not len(at):
+            return
+        protocol = ip.protocol[at]
+        for number, count in zip(*np.unique(protocol, return_counts=True), strict=True):
+            self._count(PROTOCOL_NAMES.get(int(number), f"ip protocol {number}"), int(count))
+        udp = at[protocol == UDP]
+        if len(udp) and self.names is not None:
+            ports = data.be(ip.start[udp], ">u4")
+            for i in udp[((ports >> 16) == 53) | ((ports & 0xFFFF) == 53)][:MAX_DNS].tolist():
+                start, stop = int(ip.start[i]) + 8, min(int(end[i]), int(ip.start[i] + ip.length[i]))
+                if stop - start < 12:
+                    continue
+                source, destination = int(ip.source[i]), int(ip.destination[i])
+                port = int(data.be(ip.start[i : i + 1], ">u2")[0])
+                if port == 53:
+                    source, destination = destination, source
+                    port = int(data.be(ip.start[i : i + 1] + 2, ">u2")[0])
+                self.names.message(
+                    bytes(records.data[start:stop]),
+                    int(records.t_ns[ip.rows[i]]),
+                    self.addresses.text(source),
+                    self.addresses.text(destination),
+                    port,
+                )
+        for i in at[(protocol == ICMP) | (protocol == ICMPV6)][:MAX_REFUSALS].tolist():
+            start = int(ip.start[i])
+            refusal = self._refusal(bytes(records.data[start : int(end[i])][:128]), int(ip.protocol[i]))
+            if refusal is not None:
+                row = int(ip.rows[i])
+                refusals.append(Refusal(int(records.t_ns[row]), int(records.frame[row]), *refusal))
+
+    def _refusal(self, message: bytes, protocol: int) -> tuple[int, int, int, int] | None:
+        """(source, destination, ports) of the TCP packet that a destination-unreachable message quotes."""
+        quoted = message[8:]
+        if protocol == ICMP:
+            if len(quoted) < 24 or message[0] != 3 or quoted[0] >> 4 != 4 or quoted[9] != TCP:
+                return None
+            at = (quoted[0] & 15) * 4
+            source, destination = int.from_bytes(quoted[12:16], "big"), int.from_bytes(quoted[16:20], "big")
+        else:
+            if len(quoted) < 44 or message[0] != 1 or quoted[0] >> 4 != 6 or quoted[6] != TCP:
+                return None
+            at = 40
+            both = self.addresses.keys6(np.frombuffer(quoted[8:40], np.uint8).reshape(2, 16))
+            source, destination = int(both[0]), int(both[1])
+        if len(quoted) < at + 4:
+            return None
+        return (
+            source,
+            destination,
+            int.from_bytes(quoted[at : at + 2], "big"),
+            int.from_bytes(quoted[at + 2 : at + 4], "big"),
+        )
+
+    def _join(
+        self,
+        records: Records,
+        data: Bytes,
+        ip: Datagrams,
+        end: Int64,
+        at: NDArray[np.intp],
+        vlan: Int32,
+        extra: bytearray,
+    ) -> Iterator[dict[str, NDArray[np.generic]]]:
+        """Fragments: columns of the TCP packets that they complete, whose bytes are appended to `extra`."""
+        for i in at.tolist():
+            row, start, length = int(ip.rows[i]), int(ip.start[i]), int(ip.length[i])
+            protocol = int(ip.protocol[i])
+            have = min(length, int(end[i]) - start)
+            done = self.fragments.add(
+                (int(ip.source[i]), int(ip.destination[i]), int(ip.identification[i]), protocol),
+                int(ip.fragment[i]),
+                bytes(records.data[start : start + max(have, 0)]),
+                have == length,
+                int(records.t_ns[row]),
+                int(records.original[row]),
+            )
+            if done is None:
+                self._count("ip fragment", 1)
+                continue
+            body, original = done
+            if protocol != TCP:
+                self._count(PROTOCOL_NAMES.get(protocol, f"ip protocol {protocol}"), 1)
+                continue
+            joined = _take(ip, np.array([i]))
+            joined.start = np.zeros(1, np.int64)
+            joined.length = np.array([len(body)], np.int64)
+            columns = self._tcp(
+                records,
+                Bytes(memoryview(body)),
+                len(records.data) + len(extra),
+                joined,
+                np.array([len(body)], np.int64),
+                vlan,
+            )
+            extra += body
+            columns["original"] = np.full(len(columns["rows"]), original, np.int64)
+            columns["damage"] = columns["damage"] | DAMAGE_FRAGMENTS  # type: ignore[operator]
+            yield columns
+
+    def _count(self, name: str, times: int) -> None:
+        self.other[name] = self.other.get(name, 0) + times
+
+
+def _take(ip: Datagrams, which: NDArray[np.generic]) -> Datagrams:
+    return Datagrams(
+        ip.rows[which],
+        ip.protocol[which],
+        ip.source[which],
+        ip.destination[which],
+        ip.start[which],
+        ip.length[which],
+        ip.identification[which],
+        ip.hops[which],
+        ip.offload[which],
+        ip.fragment[which],
+    )
+
+
+def _gather(
+    records: Records,
+    columns: list[dict[str, NDArray[np.generic]]],
+    extra: bytes,
+    addresses: Addresses,
+    refusals: list[Refusal],
+) -> Packets:
+    """One table in record order."""
+    if not columns:
+        empty = np.zeros(0, np.int64)
+        columns = [{name: empty for name in (*_COLUMNS, "rows")}]
+        columns[0]["weak"] = np.zeros(0, np.bool_)
+    if len(columns) == 1:
+        merged = columns[0]
+    else:
+        rows = np.concatenate([c["rows"] for c in columns])
+        order = np.argsort(rows, kind="stable")
+        merged = {name: np.concatenate([c[name] for c in columns])[order] for name in _COLUMNS}
+    return Packets(records.data, extra, addresses, *(merged[name] for name in _COLUMNS), refusals)  # type: ignore[arg-type]
