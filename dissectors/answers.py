@@ -49,7 +49,7 @@ def rpc_text(status: int | None, error: Any) -> tuple[int | None, str]:
         code, message = error.get("code"), error.get("message")
     code = code if type(code) is int else None
     line = " ".join(p for p in ("" if code is None else str(code), clean(message)) if p) or "error without code"
-    return code, line if status in (None, 200) else clean(f"HTTP {status}, {line}")
+    return code, clean(line if status in (None, 200) else f"HTTP {status}, {line}")
 
 
 def challenge_of(view: View) -> str | None:
