@@ -52,7 +52,7 @@ class TsharkMessage:
     """First frame it was put together from."""
     source: str
     """Address and port of the sender."""
-    target_address: str
+    destination: str
     """Address and port of the receiver."""
     method: str | None = None
     """None for an answer."""
