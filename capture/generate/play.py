@@ -11,6 +11,7 @@ import json
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -21,7 +22,7 @@ from typing import IO, Any
 from hsa.capture.generate import proxy, truth
 from hsa.capture.generate.cells import Cell
 from hsa.capture.generate.errand import Errand
-from hsa.capture.generate.sniffer import Sniffer, sniff
+from hsa.capture.generate.sniffer import SETTLE_S, Sniffer, sniff
 
 FOLDER = Path(__file__).resolve().parent
 STOP_S = 10.0
@@ -116,6 +117,7 @@ def _play(cell: Cell, folder: Path, setting: Setting, step: Callable[[str], None
                 recording.enter_context(_sniffing(file, port, made)) for file, port in zip(captures, ports, strict=True)
             ]
             primed, told = _contacts(setting.client_python, going, step)
+            time.sleep(SETTLE_S)
         if cell.pooled:
             log = proxy.read_log(nginx.log)
             _write(log_file[0], nginx.log.read_text(), made)

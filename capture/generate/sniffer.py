@@ -6,20 +6,23 @@ is tried until one says that it listens. The file is opened here, so a tool that
 
 from __future__ import annotations
 
+import os
 import re
 import select
 import shutil
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
-SETTLE_S = 0.3
-"""What is on its way when recording is to stop still has this long to be written."""
+SETTLE_S = 1.3
+"""A recording is to go on this long after the last packet: tcpdump gets packets from the kernel once a second. (Its
+immediate mode is no way out: there each packet takes a slot of the largest size, and a crowd overruns the buffer.)"""
 START_S = 10.0
 """A tool that has not said within this time that it listens has failed."""
 
@@ -34,15 +37,13 @@ class Sniffer:
 
     tool: str
     """What records, with its version where it tells."""
-    file: Path
     _stop: Callable[[], int | None] | None
     dropped: int | None = None
     """Packets dropped on record, once it is stopped; None where the tool does not tell."""
 
     def stop(self) -> None:
-        """End it."""
+        """End it. What came in the last `SETTLE_S` may be missing."""
         if self._stop is not None:
-            time.sleep(SETTLE_S)
             self.dropped = self._stop()
             self._stop = None
 
@@ -59,28 +60,24 @@ def sniff(file: Path, ports: Sequence[int]) -> Sniffer:
     """
     reasons: list[str] = []
     with open(file, "xb") as out:
-        for begin in (_tcpdump, _dumpcap):
-            out.seek(0)
-            out.truncate()
-            try:
-                tool, stop = begin(out, ports)
-            except OSError as error:
-                reasons.append(str(error))
-                continue
-            return Sniffer(tool, file, stop)
-    try:
-        tool, stop = _scapy(file, ports)
-    except Exception as error:  # scapy raises what the platform raises
-        file.unlink()
-        reasons.append(f"scapy: {error}")
-        hint = "run as root, or install tcpdump or dumpcap with the right to capture"
-        raise CannotRecord(f"cannot record packets ({'; '.join(reasons)}): {hint}") from None
-    return Sniffer(tool, file, stop)
+        try:
+            for begin in (_tcpdump, _dumpcap, _scapy):
+                out.seek(0)
+                out.truncate()
+                try:
+                    return Sniffer(*begin(out, ports))
+                except (OSError, RuntimeError, subprocess.SubprocessError) as error:
+                    reasons.append(str(error))
+            hint = "run as root, or install tcpdump or dumpcap with the right to capture"
+            raise CannotRecord(f"cannot record packets ({'; '.join(reasons)}): {hint}")
+        except BaseException:
+            file.unlink(missing_ok=True)
+            raise
 
 
 def _tcpdump(out: BinaryIO, ports: Sequence[int]) -> tuple[str, Callable[[], int | None]]:
     options = ["-i", loopback(), "-n", "-U", "-s", "0", "-B", "16384", "-w", "-"]
-    precise = ["--nano", "--immediate-mode"] if sys.platform.startswith("linux") else []
+    precise = ["--nano"] if sys.platform.startswith("linux") else []
     return _tool("tcpdump", [*options, *precise, _filter(ports)], out, b"listening on")
 
 
@@ -97,6 +94,7 @@ def _tool(name: str, arguments: list[str], out: BinaryIO, listening: bytes) -> t
     path = shutil.which(name)
     if path is None:
         raise FileNotFoundError(f"{name}: not installed")
+    version = _version(path)
     # In a session of its own, so that Ctrl-C on the terminal reaches only us.
     process = subprocess.Popen(
         [path, *arguments], stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.PIPE, start_new_session=True
@@ -104,16 +102,18 @@ def _tool(name: str, arguments: list[str], out: BinaryIO, listening: bytes) -> t
     assert process.stderr is not None
     said = b""
     end = time.monotonic() + START_S
-    while listening not in said:
-        ready, _, _ = select.select([process.stderr], [], [], max(0.0, end - time.monotonic()))
-        chunk = process.stderr.read1(4096) if ready else b""  # type: ignore[attr-defined]
-        if not chunk:
-            process.kill()
-            process.wait()
-            process.stderr.close()
-            last = said.decode(errors="replace").strip().splitlines()
-            raise OSError(f"{name}: {last[-1] if last else 'says nothing'}")
-        said += chunk
+    try:
+        while listening not in said:
+            ready, _, _ = select.select([process.stderr], [], [], max(0.0, end - time.monotonic()))
+            chunk = process.stderr.read1(4096) if ready else b""  # type: ignore[attr-defined]
+            if not chunk:
+                last = said.decode(errors="replace").strip().splitlines()
+                raise OSError(f"{name}: {last[-1] if last else 'says nothing'}")
+            said += chunk
+    except BaseException:
+        process.kill()
+        process.communicate()
+        raise
 
     def stop() -> int | None:
         process.send_signal(signal.SIGINT)
@@ -125,7 +125,7 @@ def _tool(name: str, arguments: list[str], out: BinaryIO, listening: bytes) -> t
         found = re.search(rb"(\d+) packets? dropped by kernel|received/dropped on .*?: \d+/(\d+)", rest)
         return int(found.group(1) or found.group(2)) if found else None
 
-    return _version(path), stop
+    return version, stop
 
 
 def _version(path: str) -> str:
@@ -134,47 +134,37 @@ def _version(path: str) -> str:
     return first[0].strip().rstrip(".") if first else Path(path).name
 
 
-def _scapy(file: Path, ports: Sequence[int]) -> tuple[str, Callable[[], int | None]]:
+def _scapy(out: BinaryIO, ports: Sequence[int]) -> tuple[str, Callable[[], int | None]]:
     import scapy
+    from scapy.config import conf
     from scapy.layers.inet import TCP
     from scapy.sendrecv import AsyncSniffer
     from scapy.utils import PcapWriter
 
     wanted = frozenset(ports)
-    last: list[bytes] = []
 
-    def relevant(packet: object) -> bool:
-        if TCP not in packet:  # type: ignore[operator]
-            return False
-        segment = packet[TCP]  # type: ignore[index]
-        if segment.sport not in wanted and segment.dport not in wanted:
-            return False
-        # A raw socket on Linux shows a loopback packet twice in a row: going out and coming in.
-        raw = bytes(packet)  # type: ignore[call-overload]
-        twice = bool(last) and last[0] == raw
-        last[:] = [] if twice else [raw]
-        return not twice
+    def relevant(packet: Any) -> bool:
+        return TCP in packet and not wanted.isdisjoint((packet[TCP].sport, packet[TCP].dport))
 
-    writer = PcapWriter(str(file), append=False, sync=True, nano=True)
-    started: list[bool] = []
+    # A raw socket shows a loopback packet twice, going out and coming in; one that can also send leaves the first out.
+    try:
+        source = conf.L2socket(iface=loopback(), promisc=False)
+    except Exception as error:  # what the platform raises
+        raise OSError(f"scapy: {error}") from None
+    writer = PcapWriter(os.fdopen(os.dup(out.fileno()), "wb"), sync=True, nano=True)
+    started = threading.Event()
     sniffer = AsyncSniffer(
-        iface=loopback(),
-        store=False,
-        lfilter=relevant,
-        prn=writer.write,
-        started_callback=lambda: started.append(True),
+        opened_socket=source, store=False, lfilter=relevant, prn=writer.write, started_callback=started.set
     )
-    sniffer.start()
-    end = time.monotonic() + START_S
-    while not started:
-        if not sniffer.running or time.monotonic() > end:
-            writer.close()
-            raise sniffer.exception or OSError("does not start")
-        time.sleep(0.01)
 
     def stop() -> int | None:
         sniffer.stop()
+        source.close()
         writer.close()
         return None
 
+    sniffer.start()
+    if not started.wait(START_S):
+        stop()
+        raise OSError("scapy: does not start")
     return f"scapy {scapy.VERSION}", stop
