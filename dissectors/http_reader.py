@@ -10,20 +10,22 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from hsa.dissectors.connection import Connection, Endpoint
-from hsa.dissectors.contract import C2S, S2C, Damage, Direction, Gap, Item, Payload, Probe, Seen
+from hsa.dissectors.connection import Connection
+from hsa.dissectors.contract import C2S, S2C, Damage, Direction, Gap, Item, Payload, Seen
+from hsa.dissectors.first_bytes import HTTP, REASONS
+from hsa.dissectors.first_bytes import kind_of as kind_of_stream
 from hsa.dissectors.http import HttpExchange, HttpMessage
 from hsa.dissectors.http1 import Http1
-from hsa.dissectors.http1 import probe as probe_http1
 from hsa.dissectors.http1_events import Http1End, Http1Request, Http1Response, Http1Switch
 from hsa.dissectors.http1_pairing import PENDING_REQUESTS
 from hsa.dissectors.http_content import JSON_BYTES, Content, Kind, kind_of
 
 TUNNEL_PROBE_BYTES = 65536
 """Bytes of a tunnel held until it is known what it carries."""
-HTTP2_PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 
 Output = tuple[HttpExchange, bool] | Damage
+_CUTS = {"fin": "fin", "rst": "rst", "capture": "capture", "evicted": "capture"}
+"""How a message was cut, by what the stream layer says; damage of any kind counts as a gap."""
 
 
 @dataclass(slots=True, eq=False)
@@ -52,7 +54,6 @@ class HttpReader:
     """Reader of one connection (or of one tunnel in it)."""
 
     __slots__ = (
-        "_closed_ns",
         "_connection",
         "_halves",
         "_http1",
@@ -62,8 +63,6 @@ class HttpReader:
         "_open",
         "_order",
         "_out",
-        "_over",
-        "_reset_ns",
         "_switched",
         "_tunnel",
         "_waiting",
@@ -89,9 +88,6 @@ class HttpReader:
         """Number given to the next exchange without a request."""
         self._halves = (_Half(), _Half())
         self._out: list[Output] = []
-        self._reset_ns: int | None = None
-        self._closed_ns: int | None = None
-        self._over = False
         self._switched: Http1Switch | None = None
         self._inner: HttpReader | None = None
         self._waiting: list[tuple[Direction, Item]] | None = None
@@ -106,32 +102,45 @@ class HttpReader:
         return self._out
 
     def end(self, direction: Direction | None, how: str, seen: Seen) -> list[Output]:
-        """A direction (None: both) has ended by `fin`, `rst` or `capture`."""
+        """A direction has ended by `fin` or `rst`; with direction None the connection is over, by these or with the
+        capture. A reset ends nothing before that: what was still under way belongs to its message."""
         self._out = []
-        if how == "rst":
-            if self._reset_ns is None:
-                self._reset_ns = seen.t_last_ns
-            direction = None
-        elif how == "fin" and self._closed_ns is None:
-            self._closed_ns = seen.t_last_ns
-        for side in (C2S, S2C) if direction is None else (direction,):
-            self._read(self._http1.end(side, how, seen))
-            if self._inner is not None:
-                self._out.extend(self._inner.end(side, how, seen))
+        if direction is None:
+            left = how == "capture" and self._connection.fin_ns[C2S] is not None
+            self._end_side(C2S, how, seen)
+            self._end_side(S2C, "fin" if left else how, seen)
+        elif how == "fin":
+            self._end_side(direction, how, seen)
+        return self._out
+
+    def _end_side(self, side: Direction, how: str, seen: Seen) -> None:
+        self._read(self._http1.end(side, how, seen))
+        if self._inner is not None:
+            self._out.extend(self._inner.end_side(side, how, seen))
+
+    def end_side(self, side: Direction, how: str, seen: Seen) -> list[Output]:
+        """One direction of a tunnel has ended with its connection."""
+        self._out = []
+        self._end_side(side, how, seen)
         return self._out
 
     def finish(self) -> list[Output]:
         """Everything still open is final now."""
         self._out = []
-        if self._over:
-            return self._out
-        self._over = True
         self._read(self._http1.finish())
         if self._inner is not None:
             self._out.extend(self._inner.finish())
         elif self._waiting:
             self._undecoded("tunnel too short to tell what it carries")
         for entry in list(self._open.values()):
+            self._final(entry)
+        return self._out
+
+    def give_up(self) -> list[Output]:
+        """What is open, as far as it came: a reader failed."""
+        self._out = []
+        for entry in list(self._open.values()):
+            entry.exchange.damaged = True
             self._final(entry)
         return self._out
 
@@ -302,7 +311,7 @@ class HttpReader:
         message, entry, content = half.message, half.entry, half.content
         assert message is not None and entry is not None
         message.ended_by = ended_by
-        message.cut = cut if cut is None or cut in ("fin", "rst", "capture", "gap") else "gap"
+        message.cut = _CUTS.get(cut, "gap") if cut else None
         message.complete = ended_by is not None
         if content is not None:
             content.finish()
@@ -334,8 +343,9 @@ class HttpReader:
         elif response is None and not packets[S2C]:
             exchange.not_captured = "response"
         if response is None or not response.complete:
-            exchange.reset_ns = self._reset_ns
-            exchange.closed_ns = self._closed_ns
+            connection = self._connection
+            exchange.reset_ns = min((t for t in connection.rst_ns if t is not None), default=None)
+            exchange.closed_ns = min((t for t in connection.fin_ns if t is not None), default=None)
         self._out.append((exchange, True))
 
     # ------------------------------------------------------------------ other protocols inside
@@ -371,8 +381,8 @@ class HttpReader:
         data = b"".join(
             one.read(0, min(len(one), 1024)) for way, one in waiting if way is C2S and not isinstance(one, Gap)
         )
-        verdict, reason = probe_tunnel(data)
-        if verdict is Probe.YES:
+        kind = kind_of_stream(C2S, data, True) if data else None
+        if kind == HTTP:
             assert self._switched is not None
             self._inner = HttpReader(
                 self._connection,
@@ -383,31 +393,13 @@ class HttpReader:
             self._waiting = None
             for way, one in waiting:
                 self._out.extend(self._inner.push(way, one))
-        elif verdict is Probe.NO:
-            self._undecoded(reason)
+        elif kind is not None:
+            self._undecoded(f"{REASONS.get(kind, 'other protocol')} (CONNECT tunnel)")
         elif self._waiting_bytes > TUNNEL_PROBE_BYTES:
             self._undecoded("tunnel whose client says nothing")
-
-
-def probe_tunnel(data: bytes) -> tuple[Probe, str]:
-    """Whether client bytes in a tunnel are HTTP/1, and what else they are."""
-    if not data:
-        return Probe.MORE, ""
-    if data[0] == 0x16:
-        return Probe.NO, "TLS in a CONNECT tunnel: no key"
-    if data[:24] == HTTP2_PREFACE[: len(data)]:
-        return (Probe.NO, "HTTP/2 in a CONNECT tunnel: not decoded yet") if len(data) > 3 else (Probe.MORE, "")
-    verdict = probe_http1(C2S, data)
-    return verdict, "" if verdict is not Probe.NO else "CONNECT tunnel with a protocol not decoded"
 
 
 def _with_transfer_codings(coding: str | None, transfer: str) -> str | None:
     codings = [coding] if coding else []
     codings += [c.strip() for c in transfer.split(",") if c.strip().lower() not in ("chunked", "identity", "")]
     return ", ".join(codings) or None
-
-
-def proxied(connection: Connection, client: Endpoint | None, server: Endpoint | None) -> None:
-    """Note who a PROXY header says is behind the connection."""
-    connection.proxied_client = client
-    connection.proxied_server = server

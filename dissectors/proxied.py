@@ -1,0 +1,86 @@
+"""A stream with a PROXY header ahead: note who is behind it, then read what follows."""
+
+from __future__ import annotations
+
+from hsa.dissectors.connection import Connection
+from hsa.dissectors.contract import C2S, Damage, Direction, Gap, Item, Payload, Seen
+from hsa.dissectors.first_bytes import HTTP, PROXY, REASONS, kind_of
+from hsa.dissectors.http_reader import HttpReader, Output
+from hsa.dissectors.proxy_protocol import ProxyHeader, ProxyProtocol
+
+HELD_BYTES = 65536
+"""Bytes held until it is known what follows the header."""
+
+
+class Proxied:
+    """Reader of one connection. `counts` are the connections by kind: this one moves to the kind that follows."""
+
+    def __init__(self, connection: Connection, json_bytes: int, counts: dict[str, int]) -> None:
+        self._connection = connection
+        self._json_bytes = json_bytes
+        self._counts = counts
+        self._proxy = ProxyProtocol()
+        self._reader: HttpReader | None = None
+        self._held: list[tuple[Direction, Item]] | None = []
+        self._held_bytes = 0
+
+    def push(self, direction: Direction, item: Item) -> list[Output]:
+        """As `HttpReader.push`."""
+        out: list[Output] = []
+        for said in self._proxy.feed(direction, item):
+            if isinstance(said, Payload):
+                self._payload(said.direction, said.item, out)
+            elif isinstance(said, ProxyHeader):
+                self._connection.proxied_client = said.client
+                self._connection.proxied_server = said.server
+            else:
+                out.append(said)
+        return out
+
+    def _payload(self, direction: Direction, item: Item, out: list[Output]) -> None:
+        if self._reader is not None:
+            out.extend(self._reader.push(direction, item))
+            return
+        held = self._held
+        if held is None:
+            return
+        held.append((direction, item))
+        if isinstance(item, Gap):
+            return
+        self._held_bytes += len(item)
+        if direction is not C2S and self._held_bytes <= HELD_BYTES:
+            return
+        data = b"".join(
+            one.read(0, min(len(one), 4096)) for way, one in held if way is C2S and not isinstance(one, Gap)
+        )
+        kind = kind_of(C2S, data, True) if data else None
+        if kind == HTTP:
+            self._move(HTTP)
+            self._held = None
+            self._reader = HttpReader(self._connection, json_bytes=self._json_bytes)
+            for way, one in held:
+                out.extend(self._reader.push(way, one))
+        elif kind is not None or self._held_bytes > HELD_BYTES:
+            self._held = None
+            self._move(kind or "other")
+            if kind in REASONS:
+                reason = REASONS[kind]
+                out.append(Damage("undecoded", "proxy", None, item.seen, 0, "", reason))
+
+    def _move(self, kind: str) -> None:
+        self._connection.kind = kind
+        self._counts[PROXY] = self._counts.get(PROXY, 0) - 1
+        self._counts[kind] = self._counts.get(kind, 0) + 1
+
+    def end(self, direction: Direction | None, how: str, seen: Seen) -> list[Output]:
+        """As `HttpReader.end`."""
+        return self._reader.end(direction, how, seen) if self._reader is not None else []
+
+    def finish(self) -> list[Output]:
+        """As `HttpReader.finish`."""
+        out: list[Output] = [said for said in self._proxy.close() if isinstance(said, Damage)]
+        return out + self._reader.finish() if self._reader is not None else out
+
+    def give_up(self) -> list[Output]:
+        """As `HttpReader.give_up`."""
+        return self._reader.give_up() if self._reader is not None else []
