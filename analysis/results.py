@@ -182,14 +182,17 @@ class Results:
         driver = self._driver
         counts = driver.streams.counts
         agent = self._agent_connections
+        opaque = counts.get("tls", 0) + counts.get("http2", 0)
+        total, empty, failed = counts["tcp"], counts["empty"], counts["failed"]
+        http = counts.get("http", 0)
         analysis.connections = ConnectionCounts(
-            tcp=counts.tcp,
+            tcp=total,
             agent=agent,
-            other_http=max(0, counts.http - agent),
-            opaque=counts.tls,
-            other=counts.other,
-            empty=counts.empty,
-            failed=counts.failed,
+            other_http=max(0, http - agent),
+            opaque=opaque,
+            other=max(0, total - empty - failed - opaque - http),
+            empty=empty,
+            failed=failed,
         )
         analysis.probes = self._assembler.probes
         analysis.other_protocols = dict(self.other_protocols)

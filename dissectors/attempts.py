@@ -1,7 +1,6 @@
 """Connections that carried no payload: attempts that failed, half-open ones, empty ones.
 
-They stay rows of columns for good, so that a scan of millions of ports is ordinary input. `failed_before` finds the
-attempts that came before a connection of the same client to the same server.
+They stay rows of columns for good, so that a scan of millions of ports is ordinary input.
 """
 
 from __future__ import annotations
@@ -15,9 +14,6 @@ from hsa.dissectors.flows import NEW, Conversations, Groups, keys_of
 from hsa.dissectors.ip import Addresses
 from hsa.dissectors.packets import ACK, RST, SYN, Packets
 from hsa.dissectors.reassembly import COPY_NS
-
-MAX_FOUND = 1_000
-"""Failed attempts given out for one question."""
 
 
 def update(packets: Packets, groups: Groups, passive: Int64, table: Conversations) -> None:
@@ -117,42 +113,6 @@ def failed(table: Conversations, start: int = 0, stop: int | None = None) -> NDA
     """Which rows are attempts that no connection came of: SYN seen, no SYN-ACK, no payload."""
     part = slice(start, table.size if stop is None else stop)
     return (table.state[part] == NEW) & (table.syns[part] > 0) & (table.syn_ack_ns[part] < 0)
-
-
-def failed_before(
-    table: Conversations,
-    addresses: Addresses,
-    client: str,
-    server: Endpoint,
-    before_ns: int,
-    window_ns: int,
-    spans: list[tuple[int, int, int]],
-) -> list[FailedConnection]:
-    """Attempts of `client` to reach `server` that failed in the `window_ns` before `before_ns`, in order.
-
-    `spans` tells which rows were made when: (first row, earliest, latest time), one a block.
-    """
-    found: list[FailedConnection] = []
-    for i, (start, earliest, latest) in enumerate(spans):
-        if latest < before_ns - window_ns or earliest >= before_ns:
-            continue
-        stop = spans[i + 1][0] if i + 1 < len(spans) else table.size
-        part = slice(start, stop)
-        opener = table.opener[part]
-        port = np.where(opener == 0, table.port_1[part], table.port_0[part])
-        rows = start + np.flatnonzero(
-            failed(table, start, stop)
-            & (port == server.port)
-            & (table.syn_ns[part] < before_ns)
-            & (table.syn_ns[part] >= before_ns - window_ns)
-        )
-        for row in rows.tolist():
-            item = describe(table, addresses, row)
-            if item.client.address == client and item.server.address == server.address:
-                found.append(item)
-                if len(found) >= MAX_FOUND:
-                    return found
-    return sorted(found, key=lambda item: item.syn_ns)
 
 
 def describe(table: Conversations, addresses: Addresses, row: int) -> FailedConnection:

@@ -21,6 +21,7 @@ from hsa.capture.records import FRAME_BITS, Int64, Records
 from hsa.dissectors import attempts
 from hsa.dissectors.connection import Connection, Endpoint, FailedConnection
 from hsa.dissectors.contract import C2S, S2C, Chunk, Direction, Gap, Probe, Seen
+from hsa.dissectors.failures import Failures
 from hsa.dissectors.flows import DROPPED, ENDED, MAX_CONVERSATIONS, NEW, Conversations, assign, keys_of
 from hsa.dissectors.ip import Addresses
 from hsa.dissectors.packets import ACK, DAMAGE_OFFLOAD, FIN, RST, SYN, Packets
@@ -97,7 +98,7 @@ class Streams:
         self._flows: dict[Connection, Flow] = {}
         self._closing: deque[Flow] = deque()
         self._endpoints: dict[tuple[int, int], Endpoint] = {}
-        self._spans: list[tuple[int, int, int]] = []
+        self._failures = Failures(self._table)
         self._addresses = Addresses()
         self._items: list[tuple[int, Flow, Output]] = []
         self._packets: Packets | None = None
@@ -118,9 +119,8 @@ class Streams:
         before = table.size
         groups = assign(packets, keys, side, trace, table)
         self.counts["tcp"] += table.size - before
-        earliest, latest = int(packets.t_ns.min()), int(packets.t_ns.max())
-        self._spans.append((before, earliest, latest))
-        self._now_ns = max(self._now_ns, latest)
+        self._failures.renew()
+        self._now_ns = max(self._now_ns, int(packets.t_ns.max()))
         self._packets = packets
         state = table.state[groups.rows]
         payload = np.maximum.reduceat(packets.length[groups.order], groups.starts) > 0
@@ -156,7 +156,11 @@ class Streams:
 
     def failed_before(self, client: str, server: Endpoint, before_ns: int, window_ns: int) -> list[FailedConnection]:
         """Attempts of the address `client` to reach `server` that failed in the `window_ns` before `before_ns`."""
-        return attempts.failed_before(self._table, self._addresses, client, server, before_ns, window_ns, self._spans)
+        return self._failures.before(self._addresses, client, server, before_ns, window_ns)
+
+    def failed_between(self, client: str, start_ns: int, end_ns: int) -> list[FailedConnection]:
+        """Attempts of the address `client` to reach anything that failed, first SYN in [start, end)."""
+        return self._failures.between(self._addresses, client, start_ns, end_ns)
 
     @property
     def notes(self) -> list[tuple[str, int, str]]:
@@ -630,9 +634,6 @@ class Streams:
         for flow in self._live:
             if flow is not None:
                 flow.row = int(moved[flow.row])
-        first = table.size - keep
-        self._spans = [(max(0, int(s) - (len(moved) - table.size)), a, b) for s, a, b in self._spans]
-        del first
 
     def _give(self) -> Iterator[Output]:
         """Hand out what was collected, in the order of packets."""
