@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -11,6 +11,10 @@ from hsa.cli import options as opt
 from hsa.cli import words
 from hsa.cli.sink import check_output, open_output
 from hsa.cli.table import Column, shorten
+
+if TYPE_CHECKING:
+    from hsa.analysis.model import Analysis, Exchange
+    from hsa.analysis.tshark import TsharkExchange
 
 EXAMPLE = """\b
 Examples:
@@ -53,22 +57,46 @@ def exchanges(
     from hsa.cli.progress import exchanges_watched
     from hsa.cli.status import report
 
-    run = opt.run_of(given)
-    form = "jsonl" if form is None and not as_json and output is None else opt.format_of(form, as_json, output)
-    if form == "table" and output is not None and given.get("form") is None:
-        form = "jsonl"
+    run = opt.run_of({**given, "tokenizer": "none"})
+    form = opt.format_of(form, as_json, output, "jsonl")
     check_output(output, traces)
+    if engine == "tshark" and "-" in traces:
+        raise click.UsageError("tshark would read standard input a second time: name a file")
     analysis, found, interrupted = exchanges_watched(traces, run)
     door = Door(run.key)
     shown = door.clean(analysis_json(analysis))
-    rows = (door.clean(exchange_json(e, e.serial)) for e in found)
+    lines = _through_tshark(analysis, found, run) if engine == "tshark" else (exchange_json(e, e.serial) for e in found)
+    rows = map(door.clean, lines)
     with open_output(output) as file:
         for line in _lines(rows, form, output is None):
             click.echo(line, file=file)
     return report(shown, (), run.quiet, interrupted)
 
 
-def _lines(rows: Iterator[Mapping[str, Any]], form: str, on_screen: bool) -> Iterator[str]:
+def _through_tshark(analysis: Analysis, found: Sequence[Exchange], run: opt.Run) -> list[dict[str, Any]]:
+    """What tshark reads, on the ports on which hsa saw HTTP, in order of the requests' frames."""
+    from hsa.analysis.second_opinion import exchange_json, frames_of, times_of
+    from hsa.analysis.tshark import TsharkFailed, TsharkMissing, read_exchanges
+    from hsa.capture.files import open_traces
+
+    theirs: list[tuple[int, TsharkExchange]] = []
+    frames: set[int] = set()
+    chosen = {(e.trace, e.connection) for e in found}
+    narrowed = bool(run.options.port or run.options.host or run.options.since_ns or run.options.until_ns)
+    for trace in analysis.traces:
+        ports = {int(e.server.rpartition(":")[2]) for e in found if e.trace == trace.index}
+        try:
+            read = read_exchanges(trace.file, ports).exchanges
+        except (TsharkMissing, TsharkFailed) as error:
+            raise click.UsageError(f"{trace.file}: {error}") from None
+        read = [e for e in read if not narrowed or (trace.index, e.stream) in chosen]
+        frames |= frames_of(read, trace.index)
+        theirs.extend((trace.index, e) for e in read)
+    times = times_of(open_traces([trace.file for trace in analysis.traces]), frames)
+    return [exchange_json(e, number, trace, times) for number, (trace, e) in enumerate(theirs)]
+
+
+def _lines(rows: Iterable[Mapping[str, Any]], form: str, on_screen: bool) -> Iterator[str]:
     from hsa.cli import table
     from hsa.cli.terminal import color, width
 

@@ -108,10 +108,18 @@ def steps(handshake: Row, exchanges: Sequence[Row]) -> list[Step]:
     found: list[Step] = []
     for members in folded(exchanges):
         found.extend(_arrows(members[0], start) if len(members) == 1 else [_fold(members, start)])
-    ready = _ms(handshake["ready"])
+    ready, behind = _ms(handshake["ready"]), 0.0
     if ready is not None:
         found.append(Step(ready - start, "", "task-ready", "mark", ""))
-    return sorted(found, key=lambda step: (step.at_ms, step.kind == "mark"))
+        # The answer that made ready may go on (framing, the end of its stream): the mark stands behind it.
+        ends = [_ms(e["response_end"]) for e in exchanges if _spans(e, ready) and e["phase"] in HANDSHAKE]
+        behind = max([ready, *(end for end in ends if end is not None)]) - start
+    return sorted(found, key=lambda step: (behind, 1) if step.kind == "mark" else (step.at_ms, 0))
+
+
+def _spans(e: Row, moment: float) -> bool:
+    first, last = _ms(e["response_start"]), _ms(e["response_end"])
+    return first is not None and last is not None and first <= moment <= last
 
 
 def folded(exchanges: Sequence[Row]) -> list[list[Row]]:

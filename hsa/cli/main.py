@@ -101,6 +101,14 @@ def run(arguments: Sequence[str] | None = None) -> int:
         # The reader (`| head`) has what it wanted. What is still buffered must not fail again at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
+    except Exception as error:
+        if os.environ.get("HSA_DEBUG"):
+            raise
+        from hsa.analysis.redact import Door
+
+        what = Door(os.urandom(16)).text(f"{type(error).__name__}: {error}")
+        click.echo(f"hsa: a fault of hsa's own, please report it: {what} (HSA_DEBUG=1 shows where)", err=True)
+        return 3
 
 
 def _hint(error: click.UsageError) -> str:

@@ -122,10 +122,10 @@ def run_of(given: dict[str, Any]) -> Run:
 VALUED = ("tokenizer", "price", "context")
 
 
-def format_of(form: str | None, as_json: bool, output: str | None) -> str:
-    """The format asked for: by option, else by the ending of the output file, else a table."""
+def format_of(form: str | None, as_json: bool, output: str | None, default: str = "table") -> str:
+    """The format asked for: by option, else by the ending of the output file, else `default`."""
     if as_json and form not in (None, "json"):
         raise click.UsageError(f"--json and --format {form} contradict each other")
     if as_json or form:
         return form or "json"
-    return SUFFIXES.get(os.path.splitext(output or "")[1].lower(), "table")
+    return SUFFIXES.get(os.path.splitext(output or "")[1].lower(), default)

@@ -1,0 +1,123 @@
+"""`hsa verify`: where hsa and tshark read a capture differently."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
+from typing import Any
+
+import click
+
+from hsa.cli import options as opt
+from hsa.cli import words
+from hsa.cli.sink import check_output, open_output
+from hsa.cli.table import Column, shorten
+
+EXAMPLE = """\b
+Examples:
+  hsa verify trace.pcapng
+  hsa verify --strict captures/        (exit 1 when a difference is not explained)"""
+
+COLUMNS = (
+    Column("file", lambda d: shorten(d["file"], 30), shared=True),
+    Column("conn", lambda d: str(d["connection"]), True),
+    Column("frame", lambda d: str(d["frame"]), True),
+    Column("field", lambda d: d["field"]),
+    Column("hsa", lambda d: shorten(_text(d["hsa"]), 28)),
+    Column("tshark", lambda d: shorten(_text(d["tshark"]), 28)),
+    Column("reason", lambda d: d["reason"] or "NOT EXPLAINED"),
+)
+
+
+@click.command(epilog=EXAMPLE)
+@opt.TRACES
+@click.option("--strict", is_flag=True, help="Exit 1 when a difference is not explained.")
+@opt.formats
+@opt.filters
+def verify(
+    traces: tuple[str, ...], strict: bool, as_json: bool, form: str | None, output: str | None, **given: Any
+) -> int:
+    """Read the captures with hsa and with tshark and print where they differ.
+
+    Every HTTP/1 exchange is compared: method, target, status, body lengths. Differences that come from what tshark is
+    known not to read carry a reason. tshark must be installed.
+    """
+    from hsa.analysis.compare import KNOWN, compare
+    from hsa.analysis.output import analysis_json
+    from hsa.analysis.redact import Door
+    from hsa.analysis.tshark import TsharkFailed, TsharkMissing, read_exchanges, version
+    from hsa.cli.progress import exchanges_watched
+    from hsa.cli.status import report
+
+    run = opt.run_of({**given, "tokenizer": "none"})
+    form = opt.format_of(form, as_json, output)
+    check_output(output, traces)
+    try:
+        about = version()
+    except TsharkMissing as error:
+        raise click.UsageError(str(error)) from None
+    analysis, exchanges, interrupted = exchanges_watched(traces, run)
+    door = Door(run.key)
+    rows: list[dict[str, Any]] = []
+    remarks: list[str] = []
+    compared = 0
+    for trace in analysis.traces:
+        mine = [e for e in exchanges if e.trace == trace.index and e.http.startswith("1")]
+        if trace.file == "-":
+            remarks.append("-: standard input cannot be read a second time by tshark")
+            continue
+        try:
+            theirs = read_exchanges(trace.file, {int(e.server.rpartition(":")[2]) for e in mine})
+        except TsharkFailed as failure:
+            remarks.append(f"{trace.file}: tshark reads nothing of it: {failure}")
+            continue
+        if theirs.complaint:
+            remarks.append(f"{trace.file}: tshark says: {theirs.complaint}")
+        filtered = run.options.port or run.options.host or run.options.since_ns or run.options.until_ns
+        streams = {e.connection for e in mine}
+        others = [e for e in theirs.exchanges if not filtered or e.stream in streams]
+        compared += len(mine)
+        for difference in compare(trace.index, mine, others):
+            rows.append({"file": trace.file, **asdict(difference)})
+    shown, rows = door.clean(analysis_json(analysis)), door.clean(rows)
+    unexplained = sum(row["reason"] is None for row in rows)
+    with open_output(output) as file:
+        for line in _lines(rows, form, output is None):
+            click.echo(line, file=file)
+        if form == "table":
+            explained = {row["reason"] for row in rows} - {None}
+            for name in sorted(explained):
+                click.echo(f"{name}: {KNOWN[name]}", file=file)
+            click.echo(
+                f"{words.number('exchange', compared)} compared with {about}: {words.number('difference', len(rows))},"
+                f" {unexplained} not explained",
+                file=file,
+            )
+    for remark in remarks if not run.quiet else ():
+        click.echo(f"hsa: {door.text(remark)}", err=True)
+    status = report(shown, (), run.quiet, interrupted)
+    return status or (1 if strict and unexplained else 0)
+
+
+def _lines(rows: Sequence[dict[str, Any]], form: str, on_screen: bool) -> Iterator[str]:
+    from hsa.cli import table
+    from hsa.cli.terminal import color, width
+
+    if form == "json":
+        yield table.dumps(list(rows), indent=2)
+    elif form == "jsonl":
+        yield from map(table.dumps, rows)
+    elif form == "csv":
+        names = ("file", "trace", "connection", "frame", "field", "hsa", "tshark", "reason")
+        yield from (line.rstrip("\n") for line in table.csv_lines(rows, names))
+    elif form == "markdown":
+        yield from table.markdown(COLUMNS, rows)
+    elif rows:
+        laid = table.lay_out(COLUMNS, rows, width(on_screen), on_screen and color())
+        if laid.shared:
+            yield "all: " + ", ".join(laid.shared)
+        yield from laid.lines
+
+
+def _text(value: Any) -> str:
+    return words.UNKNOWN if value is None else str(value)
