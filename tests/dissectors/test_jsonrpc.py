@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -175,9 +176,7 @@ DOCUMENT = b'{"jsonrpc":"2.0","id":4,"result":{"tools":[{"name":"echo","inputSch
 @given(st.lists(st.integers(1, len(DOCUMENT) - 1), max_size=6))
 def test_any_chunking_gives_the_same_document(cuts: list[int]) -> None:
     edges = [0, *sorted(set(cuts)), len(DOCUMENT)]
-    pieces: list[Chunk | Gap] = [
-        Chunk(DOCUMENT[a:b], Seen(i, i, i, i)) for i, (a, b) in enumerate(zip(edges, edges[1:], strict=False))
-    ]
+    pieces: list[Chunk | Gap] = [Chunk(DOCUMENT[a:b], Seen(i, i, i, i)) for i, (a, b) in enumerate(pairwise(edges))]
     (found,) = run(pieces)
     assert isinstance(found, JsonRpcDocument)
     assert found.bytes == len(DOCUMENT) and found.error is None

@@ -14,7 +14,10 @@ from tests.dissectors.test_mcp import INITIALIZE
 
 FORM = "POST /token HTTP/1.1\nHost: as.example\nContent-Type: application/x-www-form-urlencoded"
 CODE = b"grant_type=authorization_code&code=c0de-s3cr3t&code_verifier=v3rifier&client_id=x"
-AUTHORIZE = "/authorize?response_type=code&client_id=x&redirect_uri=http%3A%2F%2Fl&state=st4te&code_challenge=c&code_challenge_method=S256"
+AUTHORIZE = (
+    "/authorize?response_type=code&client_id=x&redirect_uri=http%3A%2F%2Fl&state=st4te"
+    "&code_challenge=c&code_challenge_method=S256"
+)
 
 
 def read(made: HttpExchange, recogniser: Recogniser | None = None) -> Reading:
