@@ -77,9 +77,9 @@ def times_of(blocks: Iterable[Records], frames: set[int]) -> dict[int, int]:
 
 def _sides(exchange: TsharkExchange) -> tuple[str, str]:
     if exchange.request is not None:
-        return exchange.request.source, exchange.request.target_address
+        return exchange.request.source, exchange.request.destination
     assert exchange.response is not None
-    return exchange.response.target_address, exchange.response.source
+    return exchange.response.destination, exchange.response.source
 
 
 def _version(exchange: TsharkExchange) -> str:

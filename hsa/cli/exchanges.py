@@ -77,19 +77,18 @@ def _through_tshark(analysis: Analysis, found: Sequence[Exchange], run: opt.Run)
     """What tshark reads, on the ports on which hsa saw HTTP, in order of the requests' frames."""
     from hsa.analysis.second_opinion import exchange_json, frames_of, times_of
     from hsa.analysis.tshark import TsharkFailed, TsharkMissing, read_exchanges
+    from hsa.analysis.verify import http_ports
     from hsa.capture.files import open_traces
 
     theirs: list[tuple[int, TsharkExchange]] = []
     frames: set[int] = set()
     chosen = {(e.trace, e.connection) for e in found}
-    narrowed = bool(run.options.port or run.options.host or run.options.since_ns or run.options.until_ns)
     for trace in analysis.traces:
-        ports = {int(e.server.rpartition(":")[2]) for e in found if e.trace == trace.index}
         try:
-            read = read_exchanges(trace.file, ports).exchanges
+            read = read_exchanges(trace.file, http_ports(found, trace.index)).exchanges
         except (TsharkMissing, TsharkFailed) as error:
             raise click.UsageError(f"{trace.file}: {error}") from None
-        read = [e for e in read if not narrowed or (trace.index, e.stream) in chosen]
+        read = [e for e in read if not opt.narrowed(run.options) or (trace.index, e.stream) in chosen]
         frames |= frames_of(read, trace.index)
         theirs.extend((trace.index, e) for e in read)
     times = times_of(open_traces([trace.file for trace in analysis.traces]), frames)

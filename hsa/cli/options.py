@@ -119,6 +119,11 @@ def run_of(given: dict[str, Any]) -> Run:
     return Run(options, os.urandom(16) if key is None else key.encode(), bool(given.get("quiet")))
 
 
+def narrowed(options: Options) -> bool:
+    """Whether a filter leaves out part of the captures."""
+    return bool(options.port or options.host) or options.since_ns is not None or options.until_ns is not None
+
+
 VALUED = ("tokenizer", "price", "context")
 
 

@@ -21,10 +21,10 @@ Examples:
 COLUMNS = (
     Column("file", lambda d: shorten(d["file"], 30), shared=True),
     Column("conn", lambda d: str(d["connection"]), True),
-    Column("frame", lambda d: str(d["frame"]), True),
+    Column("frame", lambda d: str(d["frames"][0]), True),
     Column("field", lambda d: d["field"]),
-    Column("hsa", lambda d: shorten(_text(d["hsa"]), 28)),
-    Column("tshark", lambda d: shorten(_text(d["tshark"]), 28)),
+    Column("hsa", lambda d: shorten(_text(d["ours"]), 28)),
+    Column("tshark", lambda d: shorten(_text(d["theirs"]), 28)),
     Column("reason", lambda d: d["reason"] or "NOT EXPLAINED"),
 )
 
@@ -42,10 +42,10 @@ def verify(
     Every HTTP/1 exchange is compared: method, target, status, body lengths. Differences that come from what tshark is
     known not to read carry a reason. tshark must be installed.
     """
-    from hsa.analysis.compare import KNOWN, compare
     from hsa.analysis.output import analysis_json
     from hsa.analysis.redact import Door
     from hsa.analysis.tshark import TsharkFailed, TsharkMissing, read_exchanges, version
+    from hsa.analysis.verify import REASONS, can_verify, compare, http_ports
     from hsa.cli.progress import exchanges_watched
     from hsa.cli.status import report
 
@@ -62,20 +62,19 @@ def verify(
     remarks: list[str] = []
     compared = 0
     for trace in analysis.traces:
-        mine = [e for e in exchanges if e.trace == trace.index and e.http.startswith("1")]
-        if trace.file == "-":
-            remarks.append("-: standard input cannot be read a second time by tshark")
+        mine = [e for e in exchanges if e.trace == trace.index and e.stream is None]
+        if not can_verify(trace.file):
+            remarks.append(f"{trace.file}: tshark cannot read it a second time")
             continue
         try:
-            theirs = read_exchanges(trace.file, {int(e.server.rpartition(":")[2]) for e in mine})
+            theirs = read_exchanges(trace.file, http_ports(exchanges, trace.index))
         except TsharkFailed as failure:
             remarks.append(f"{trace.file}: tshark reads nothing of it: {failure}")
             continue
         if theirs.complaint:
             remarks.append(f"{trace.file}: tshark says: {theirs.complaint}")
-        filtered = run.options.port or run.options.host or run.options.since_ns or run.options.until_ns
         streams = {e.connection for e in mine}
-        others = [e for e in theirs.exchanges if not filtered or e.stream in streams]
+        others = [e for e in theirs.exchanges if not opt.narrowed(run.options) or e.stream in streams]
         compared += len(mine)
         for difference in compare(trace.index, mine, others):
             rows.append({"file": trace.file, **asdict(difference)})
@@ -87,7 +86,7 @@ def verify(
         if form == "table":
             explained = {row["reason"] for row in rows} - {None}
             for name in sorted(explained):
-                click.echo(f"{name}: {KNOWN[name]}", file=file)
+                click.echo(f"{name}: {REASONS[name].text}", file=file)
             click.echo(
                 f"{words.number('exchange', compared)} compared with {about}: {words.number('difference', len(rows))},"
                 f" {unexplained} not explained",
@@ -108,8 +107,8 @@ def _lines(rows: Sequence[dict[str, Any]], form: str, on_screen: bool) -> Iterat
     elif form == "jsonl":
         yield from map(table.dumps, rows)
     elif form == "csv":
-        names = ("file", "trace", "connection", "frame", "field", "hsa", "tshark", "reason")
-        yield from (line.rstrip("\n") for line in table.csv_lines(rows, names))
+        names = ("file", "trace", "connection", "frames", "field", "ours", "theirs", "reason")
+        yield from (line.rstrip("\n") for line in table.csv_lines(map(table.flat, rows), names))
     elif form == "markdown":
         yield from table.markdown(COLUMNS, rows)
     elif rows:
