@@ -134,6 +134,7 @@ def test_a_card_cut_by_the_capture_is_unknown() -> None:
 def test_cards_off_the_well_known_path_by_their_body() -> None:
     assert read(get("/agents/7/card", JSON, CARD_1)).operation == "agent-card"
     assert read(get("/v1/card", JSON, CARD_03)).operation == "extended-card"
+    foreign: Any
     for foreign in ({"name": "x", "skills": ["python"], "url": "/u"}, {"skills": [], "capabilities": {}}, [CARD_1]):
         assert Recogniser().read(get("/people/7", JSON, foreign)) is None
     assert Recogniser().read(get("/v1/card", JSON, {"number": "4111", "name": "A"})) is None

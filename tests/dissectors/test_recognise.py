@@ -20,6 +20,7 @@ from tests.dissectors import test_a2a, test_acp, test_mcp, test_mcp_answers
 from tests.dissectors.exchanges import (
     ACCEPTED,
     JSON,
+    SERVER,
     STREAM,
     encode,
     error,
@@ -369,8 +370,9 @@ def test_tables_are_bounded() -> None:
 
 AGENT = "Accept-Encoding: gzip, deflate\nConnection: keep-alive\nUser-Agent: python-httpx/0.28.1\n"
 CUT_DISCOVER = (
-    b'{"jsonrpc": "2.0", "id": 1, "result": {"cacheScope": "public", "capabilities": {"prompts": {"listChanged": true}, '
-    b'"resources": {"listChanged": true, "subscribe": true}, "tools": {"listChanged": true}}, "instructions": "A minimal ag'
+    b'{"jsonrpc": "2.0", "id": 1, "result": {"cacheScope": "public", "capabilities": {"prompts": {"listChanged": true'
+    b'}, "resources": {"listChanged": true, "subscribe": true}, "tools": {"listChanged": true}}, "instructions": '
+    b'"A minimal ag'
 )
 CUT_INITIALIZE = (
     b'{"jsonrpc": "2.0", "id": 2, "result": {"capabilities": {"experimental": {}, "prompts": {"listChanged": false}, '
@@ -412,9 +414,4 @@ def test_speed() -> None:
 
 def test_a_view_costs_no_search() -> None:
     view = View(agents()[0])
-    assert (view.verb, view.path, view.method, view.server) == (
-        "POST",
-        "/mcp",
-        "initialize",
-        test_mcp.connection().server,
-    )
+    assert (view.verb, view.path, view.method, view.server) == ("POST", "/mcp", "initialize", SERVER)
