@@ -23,6 +23,7 @@ import unicodedata
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
 from enum import Enum
+from functools import cache
 from itertools import pairwise
 from typing import Any
 
@@ -58,16 +59,25 @@ TYPE_OF = {name: kind for kind, names in NAMES.items() for name in names.split()
 CONTEXT_ONLY = frozenset({"code", "state", "key", "session", "token", "pass", "signature", "secret", "ticket", "sig"})
 """Names so common that they count in a query, a form or a header, but not before a colon in a sentence."""
 
-_names = "|".join(sorted((re.escape(name) for name in TYPE_OF), key=len, reverse=True))
-_plain = "|".join(sorted((re.escape(n) for n in TYPE_OF if n not in CONTEXT_ONLY), key=len, reverse=True))
-NAMED = re.compile(
-    rf"""(?P<lead>[?&;#]|^|(?<=[\s"'({{,]))(?P<name>{_names})=(?P<value>[^&;#\s"'<>,)}}]+)"""
-    rf"""|(?P<before>%3F|%26|%23)(?P<encoded>{_names})(?P<equals>%3D)(?P<until>(?:(?!%26|%23)[^&#\s"'<>])+)"""
-    rf"""|(?P<quoted>["'])(?P<member>{_names})(?P=quoted)(?P<colon>\s*:\s*)(?P<mark>["'])(?P<text>[^"']*)(?P=mark)?"""
-    rf"""|(?<![\w-])(?P<header>{_plain})(?P<sep>\s*:\s*)(?P<rest>[^\r\n]+)""",
-    re.IGNORECASE,
-)
-"""A secret by its name: `name=value` (also in a URL inside a parameter), `"name": "value"`, `name: rest of line`."""
+HINT = re.compile(r"""[a-z]["']?\s*(?:=|:(?!//)|%3d)""", re.IGNORECASE)
+"""No text without it holds a secret by its name."""
+
+
+@cache
+def named() -> re.Pattern[str]:
+    """A secret by its name: `name=value` (also in a URL inside a parameter), `"name": "value"`, `name: rest of line`.
+    Compiled when the first text with a `HINT` comes: it takes longer than everything else at start-up."""
+    every = "|".join(sorted(map(re.escape, TYPE_OF), key=len, reverse=True))
+    plain = "|".join(sorted((re.escape(n) for n in TYPE_OF if n not in CONTEXT_ONLY), key=len, reverse=True))
+    return re.compile(
+        rf"""(?P<lead>[?&;#]|^|(?<=[\s"'({{,]))(?P<name>{every})=(?P<value>[^&;#\s"'<>,)}}]+)"""
+        rf"""|(?P<before>%3F|%26|%23)(?P<encoded>{every})(?P<equals>%3D)(?P<until>(?:(?!%26|%23)[^&#\s"'<>])+)"""
+        rf"""|(?P<quoted>["'])(?P<member>{every})(?P=quoted)(?P<colon>\s*:\s*)(?P<mark>["'])(?P<text>[^"']*)(?P=mark)?"""
+        rf"""|(?<![\w-])(?P<header>{plain})(?P<sep>\s*:\s*)(?P<rest>[^\r\n]+)""",
+        re.IGNORECASE,
+    )
+
+
 SCHEMES = re.compile(
     r"\b(?P<scheme>bearer|basic|dpop|token|didwba|negotiate|ntlm|apikey|digest)\s+(?P<value>[A-Za-z0-9+/=_.~:%-]{6,})",
     re.IGNORECASE,
@@ -168,7 +178,8 @@ class Door:
     def _hidden(self, text: str) -> str:
         if len(text) < 6:
             return text
-        text = NAMED.sub(self._named, text)
+        if HINT.search(text):
+            text = named().sub(self._named, text)
         text = SCHEMES.sub(self._scheme, text)
         return LOOKS.sub(self._looks, text)
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import sys
-import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TextIO
@@ -45,6 +44,8 @@ def open_output(output: str | None) -> Iterator[TextIO]:
 @contextmanager
 def replacing(output: str) -> Iterator[str]:
     """Name of an empty temporary file beside `output`, which takes its place when the block ends well."""
+    import tempfile
+
     handle, name = tempfile.mkstemp(prefix=".hsa-", dir=os.path.dirname(os.path.abspath(output)))
     os.close(handle)
     try:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import sys
 
 PIPE_WIDTH = 110
@@ -18,6 +17,8 @@ def color() -> bool:
 def width(on_screen: bool) -> int:
     """Columns of the terminal; of a pipe or file what `COLUMNS` says, else `PIPE_WIDTH`."""
     if on_screen and sys.stdout.isatty():
+        import shutil
+
         return shutil.get_terminal_size((80, 24)).columns
     stated = os.environ.get("COLUMNS", "")
     return int(stated) if stated.isdigit() and int(stated) > 0 else PIPE_WIDTH
