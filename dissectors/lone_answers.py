@@ -13,7 +13,8 @@ from hsa.dissectors.acp import agent_list
 from hsa.dissectors.answers import whole
 from hsa.dissectors.http import HttpMessage
 from hsa.dissectors.mcp import METHODS
-from hsa.dissectors.mcp_answers import LISTS, answer_seen, from_message
+from hsa.dissectors.mcp_answers import answer_seen
+from hsa.dissectors.mcp_results import LISTS, from_message
 from hsa.dissectors.reading import Answer, Phase, Reading, Role
 from hsa.dissectors.view import View, counter, load_json
 

@@ -17,7 +17,8 @@ from urllib.parse import parse_qsl, urljoin
 
 from hsa.dissectors.answers import challenged
 from hsa.dissectors.bindings import Bindings, host_of, hosts_of
-from hsa.dissectors.mcp_answers import digest, read_response
+from hsa.dissectors.mcp_answers import read_response
+from hsa.dissectors.mcp_results import digest
 from hsa.dissectors.mcp_versions import HANDSHAKE_VERSIONS
 from hsa.dissectors.reading import HANDSHAKE_PHASES, Phase, Reading, Remark, Role
 from hsa.dissectors.view import View, counter, member, split_target, text

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from hsa.dissectors import a2a, acp, llm, lone_answers, mcp, oauth, other_agents
 from hsa.dissectors.bindings import Bindings
 from hsa.dissectors.http import HttpExchange, JsonRpcMessage
-from hsa.dissectors.mcp_answers import from_message
+from hsa.dissectors.mcp_results import from_message
 from hsa.dissectors.reading import Answer, Reading
 from hsa.dissectors.view import View
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from hsa.dissectors.http import HttpExchange
-from hsa.dissectors.mcp_answers import digest
+from hsa.dissectors.mcp_results import digest
 from hsa.dissectors.reading import Answer, Reading
 from hsa.dissectors.recognise import Recogniser
 from tests.dissectors.exchanges import (
