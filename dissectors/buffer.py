@@ -35,21 +35,23 @@ class Buffer:
 
     def push(self, chunk: Chunk) -> None:
         """Append a chunk."""
-        self.end += len(chunk)
+        self.end += chunk.size
         self._chunks.append(chunk)
         self._ends.append(self.end)
 
     def view(self, limit: int = LOOK_BYTES) -> tuple[bytes | bytearray, int]:
         """(text, position): `text[position:]` begins with the next bytes, at least `limit` of them if there are
         as many, perhaps more. Valid until the next push."""
-        want = self.at + limit
-        if want > self.end:
-            want = self.end
-        if want == self.at:
-            return b"", 0
-        if self._base + len(self._text) < want:
-            self._gather(want)
-        return self._text, self.at - self._base
+        at, end, chunks = self.at, self.end, self._chunks
+        if self._base + len(self._text) < end:
+            if len(chunks) == 1 and chunks[0].size <= LOOK_BYTES:
+                self._text = chunks[0].data
+                self._base = end - chunks[0].size
+            else:
+                want = min(at + limit, end)
+                if self._base + len(self._text) < want:
+                    self._gather(want)
+        return self._text, at - self._base
 
     def _gather(self, want: int) -> None:
         """Make `_text` reach from `at` (or before) to `want` (or beyond)."""
@@ -57,8 +59,8 @@ class Buffer:
         at, ends = self.at, self._ends
         if have <= at:
             chunk = self._chunks[0]
-            start = ends[0] - len(chunk)
-            if len(chunk) <= LOOK_BYTES:
+            start = ends[0] - chunk.size
+            if chunk.size <= LOOK_BYTES:
                 self._text, self._base = chunk.data, start
                 have = ends[0]
             else:
@@ -73,8 +75,8 @@ class Buffer:
         index = bisect_right(ends, have)
         while have < want:
             chunk, stop = self._chunks[index], ends[index]
-            start = stop - len(chunk)
-            if len(chunk) <= LOOK_BYTES:
+            start = stop - chunk.size
+            if chunk.size <= LOOK_BYTES:
                 text += chunk.data if have == start else chunk.data[have - start :]
                 have = stop
             else:
@@ -88,41 +90,40 @@ class Buffer:
         chunks, ends = self._chunks, self._ends
         if len(chunks) == 1:
             chunk = chunks[0]
-            base = ends[0] - len(chunk)
+            base = ends[0] - chunk.size
             return chunk.part(start - base, stop - base)
         i, j = bisect_right(ends, start), bisect_left(ends, stop)
         if i == j:
-            base = ends[i] - len(chunks[i])
+            base = ends[i] - chunks[i].size
             return chunks[i].part(start - base, stop - base)
-        first = chunks[i].part(start - ends[i] + len(chunks[i]), len(chunks[i]))
-        return first.to(chunks[j].part(0, stop - ends[j] + len(chunks[j])))
+        first = chunks[i].part(start - ends[i] + chunks[i].size, chunks[i].size)
+        return first.to(chunks[j].part(0, stop - ends[j] + chunks[j].size))
 
     def advance(self, size: int) -> Seen:
         """Leave `size` bytes behind (1 or more); says where they were seen."""
         start = self.at
         stop = start + size
-        chunks, ends = self._chunks, self._ends
-        if len(chunks) == 1:
-            chunk = chunks[0]
-            base = ends[0] - len(chunk)
-            seen = chunk.part(start - base, stop - base)
+        chunks = self._chunks
+        if len(chunks) > 1:
+            seen = self.seen(start, stop)
             self.at = stop
-            if stop == self.end:
-                chunks.clear()
-                ends.clear()
-                self._text = b""
+            self._forget()
             return seen
-        seen = self.seen(start, stop)
+        chunk = chunks[0]
+        base = self.end - chunk.size
         self.at = stop
-        self._forget()
-        return seen
+        if stop == self.end:
+            chunks.clear()
+            self._ends.clear()
+            self._text, self._base = b"", stop
+        return chunk.part(start - base, stop - base)
 
     def _forget(self) -> None:
         done = bisect_right(self._ends, self.at)
         del self._chunks[:done]
         del self._ends[:done]
         if not self._chunks:
-            self._text = b""
+            self._text, self._base = b"", self.at
 
     def take(self, size: int) -> tuple[bytes, Seen] | None:
         """The next `size` bytes; None while they are not all there."""
@@ -150,14 +151,14 @@ class Buffer:
         buffer must not be empty."""
         chunk = self._chunks[0]
         stop = self._ends[0]
-        base = stop - len(chunk)
+        base = stop - chunk.size
         start = self.at - base
         if stop - self.at <= limit:
             self.at = stop
             del self._chunks[0]
             del self._ends[0]
             if not self._chunks:
-                self._text = b""
+                self._text, self._base = b"", stop
             return chunk if start == 0 else chunk.cut(start)
         self.at += limit
         return chunk.cut(start, start + limit)
@@ -166,7 +167,7 @@ class Buffer:
         """Gather what is left, so that it does not hold on to the block of the capture it came from."""
         if not self._chunks:
             return
-        start = self.at - (self._ends[0] - len(self._chunks[0]))
+        start = self.at - (self._ends[0] - self._chunks[0].size)
         if start > 0:
             self._chunks[0] = self._chunks[0].cut(start)
         for chunk in reversed(self._chunks):

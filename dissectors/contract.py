@@ -49,15 +49,16 @@ class Chunk:
     are gathered only when `data` is asked for, so that bulk bodies can be counted without being copied.
     """
 
-    __slots__ = ("_data", "_ends", "_frames", "_gather", "_size", "_times", "seen")
+    __slots__ = ("_data", "_ends", "_frames", "_gather", "_times", "seen", "size")
 
     def __init__(self, data: bytes, seen: Seen) -> None:
         self._data: bytes | None = data
-        self._size = len(data)
         self._ends: Sequence[int] | None = None
         self._frames: Sequence[int] = ()
         self._times: Sequence[int] = ()
         self._gather: Callable[[int, int], bytes] | None = None
+        self.size = len(data)
+        """Number of bytes, as `len` gives it."""
         self.seen = seen
         """From the first byte to the last."""
 
@@ -74,20 +75,31 @@ class Chunk:
         chunk = cls.__new__(cls)
         chunk._data = None
         chunk._gather = gather
-        chunk._size = int(ends[-1])
-        chunk._ends, chunk._frames, chunk._times = ends, frames, times
+        chunk.size = int(ends[-1])
+        chunk._ends, chunk._frames, chunk._times = ends if len(ends) > 1 else None, frames, times
         chunk.seen = Seen(int(frames[0]), int(frames[-1]), int(times[0]), int(times[-1]))
         return chunk
 
+    @classmethod
+    def joined(cls, data: bytes, ends: list[int], frames: list[int], times: list[int], seen: Seen) -> Chunk:
+        """A run of packets whose bytes are gathered already; the lists as in `run`."""
+        chunk = cls.__new__(cls)
+        chunk._data = data
+        chunk._gather = None
+        chunk.size = len(data)
+        chunk._ends, chunk._frames, chunk._times = ends, frames, times
+        chunk.seen = seen
+        return chunk
+
     def __len__(self) -> int:
-        return self._size
+        return self.size
 
     @property
     def data(self) -> bytes:
         """All bytes (gathered on first use, which lets go of what they were gathered from)."""
         if self._data is None:
             assert self._gather is not None
-            self._data = self._gather(0, self._size)
+            self._data = self._gather(0, self.size)
             self._gather = None
         return self._data
 
@@ -103,32 +115,30 @@ class Chunk:
     def part(self, start: int, stop: int) -> Seen:
         """Where bytes [start, stop) were seen; start < stop."""
         ends = self._ends
-        if ends is None:
+        if ends is None or stop - start == self.size:
             return self.seen
         i, j = bisect_right(ends, start), bisect_left(ends, stop)
-        return Seen(int(self._frames[i]), int(self._frames[j]), int(self._times[i]), int(self._times[j]))
+        frames, times = self._frames, self._times
+        if type(frames) is list:
+            return Seen(frames[i], frames[j], times[i], times[j])
+        return Seen(int(frames[i]), int(frames[j]), int(times[i]), int(times[j]))
 
     def cut(self, start: int, stop: int | None = None) -> Chunk:
         """The bytes [start, stop) as a chunk of their own; start < stop."""
-        stop = self._size if stop is None else stop
-        if start == 0 and stop == self._size:
+        stop = self.size if stop is None else stop
+        if start == 0 and stop == self.size:
             return self
         ends = self._ends
         if ends is None:
-            assert self._data is not None
-            return Chunk(self._data[start:stop], self.seen)
+            return Chunk(self._bytes(start, stop), self.seen)
         i, j = bisect_right(ends, start), bisect_left(ends, stop)
-        if i == j or (self._data is not None and j - i < 64):
-            return Chunk(
-                self._data[start:stop] if self._data is not None else self._bytes(start, stop),
-                self.part(start, stop),
-            )
-        frames, times = self._frames[i : j + 1], self._times[i : j + 1]
+        if i == j:
+            return Chunk(self._bytes(start, stop), self.part(start, stop))
         return Chunk.run(
             lambda a, b: self._bytes(start + a, start + b),
-            [min(int(e), stop) - start for e in ends[i : j + 1]],
-            frames,
-            times,
+            [*(int(e) - start for e in ends[i:j]), stop - start],
+            self._frames[i : j + 1],
+            self._times[i : j + 1],
         )
 
     def packets(self) -> Iterator[Chunk]:
@@ -148,7 +158,7 @@ class Chunk:
         return self._gather(start, stop)
 
     def __repr__(self) -> str:
-        return f"Chunk({self._size} bytes, frames {self.seen.first_frame}-{self.seen.last_frame})"
+        return f"Chunk({self.size} bytes, frames {self.seen.first_frame}-{self.seen.last_frame})"
 
 
 @dataclass(slots=True)

@@ -113,6 +113,16 @@ class _Side:
         self.ending: tuple[str, Seen] | None = None
         """The direction has ended, but its last bytes wait for the other direction."""
 
+    @property
+    def idle(self) -> bool:
+        """Nothing is under way that an end would change."""
+        return (
+            self.buffer.at == self.buffer.end
+            and not self.framing
+            and not self.skipped
+            and (self.state is State.START or self.state is State.TUNNEL)
+        )
+
 
 class Http1:
     """Dissector of HTTP/1.0 and HTTP/1.1. `mid_start`: directions whose beginning was not captured."""
@@ -148,26 +158,31 @@ class Http1:
             assert isinstance(item, Chunk)
             side.buffer.push(item)
         self._run(side)
+        if self._wake:
+            self._run_other(side)
+        if side.buffer.at < side.buffer.end:
+            side.buffer.settle()
+        return self._out
+
+    def _run_other(self, side: _Side) -> None:
+        """The other direction may go on, and then perhaps this one."""
         while self._wake:
             self._wake = False
             side = self._sides[1 - side.direction]
-            self._run(side)
-        if side.buffer.end > side.buffer.at or self._sides[direction].buffer:
-            self._sides[0].buffer.settle()
-            self._sides[1].buffer.settle()
-        return self._out
+            if side.buffer.at < side.buffer.end or side.ending is not None:
+                self._run(side)
 
     def end(self, direction: Direction, how: str, seen: Seen) -> list[Any]:
         """This direction is over: `fin`, `rst` or `capture` at `seen`. What waits for the other direction goes on
         waiting until `close`."""
         self._out = []
         side = self._sides[direction]
+        if side.idle:
+            return self._out
         side.ending = (how, seen)
         self._run(side)
-        while self._wake:
-            self._wake = False
-            side = self._sides[1 - side.direction]
-            self._run(side)
+        if self._wake:
+            self._run_other(side)
         return self._out
 
     def close(self) -> Iterator[Any]:
@@ -178,6 +193,8 @@ class Http1:
         self._out = []
         for side in self._sides:
             side.force = True
+            if side.idle and side.ending is None:
+                continue
             if side.ending is None:
                 side.ending = ("capture", side.last or Seen(0, 0, 0, 0))
             self._run(side)
@@ -370,7 +387,7 @@ class Http1:
                 self._end(side, "none", None, side.last or buffer.seen(buffer.at, buffer.at + 1))
                 return True
         chunk = buffer.take_chunk(side.left)
-        size = len(chunk)
+        size = chunk.size
         side.left -= size
         side.last = chunk.seen
         self._out.append(Payload(side.direction, chunk, size))
@@ -381,7 +398,7 @@ class Http1:
     def _close(self, side: _Side) -> bool:
         chunk = side.buffer.take_chunk(len(side.buffer))
         side.last = chunk.seen
-        self._out.append(Payload(side.direction, chunk, len(chunk)))
+        self._out.append(Payload(side.direction, chunk, chunk.size))
         return True
 
     def _chunk_size(self, side: _Side) -> bool:
@@ -418,7 +435,7 @@ class Http1:
 
     def _chunk_data(self, side: _Side) -> bool:
         chunk = side.buffer.take_chunk(side.left)
-        size = len(chunk)
+        size = chunk.size
         side.left -= size
         side.last = chunk.seen
         self._out.append(Payload(side.direction, chunk, size + side.framing))
@@ -456,7 +473,7 @@ class Http1:
     def _tunnelled(self, side: _Side) -> bool:
         chunk = side.buffer.take_chunk(len(side.buffer))
         side.last = chunk.seen
-        self._out.append(Payload(side.direction, chunk, len(chunk) + side.framing))
+        self._out.append(Payload(side.direction, chunk, chunk.size + side.framing))
         side.framing = 0
         return True
 

@@ -12,6 +12,7 @@ import re
 from dataclasses import dataclass
 from enum import Enum
 from functools import lru_cache
+from typing import cast
 
 from hsa.dissectors.contract import C2S, Direction
 
@@ -21,6 +22,9 @@ START_LINE_BYTES = 8192
 """Longest start line looked for after damage: RFC 9112 section 3 recommends that 8000 octets be supported."""
 RESYNC_BYTES = 2 * START_LINE_BYTES
 """Bytes kept back while the next start line is searched; a start line and the field after it fit in."""
+
+CACHED_HEAD_BYTES = 4096
+"""Field lines of heads up to this size are remembered: peers repeat most of them in every message."""
 
 _TOKEN = r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+"
 _REQUEST_LINE = re.compile(rf"({_TOKEN}) ([^\x00-\x20\x7f]+) HTTP/(1\.\d)[ \t]*")
@@ -70,7 +74,7 @@ class Head:
 
 @lru_cache(maxsize=8192)
 def _field(line: str) -> tuple[str, str] | None:
-    """(name, value) of one field line; None when it is none. Peers repeat most of their lines in every message."""
+    """(name, value) of one field line; None when it is none."""
     name, colon, value = line.partition(":")
     if not colon:
         return None
@@ -125,23 +129,30 @@ def parse_head(direction: Direction, raw: bytes) -> Head | None:
             return None
         version, digits, reason = match.groups()
         status = int(digits)
+    while not lines[-1]:
+        lines.pop()
+    headers = list(map(_field if len(raw) <= CACHED_HEAD_BYTES else _field.__wrapped__, lines[1:]))
     faults: list[tuple[str, str]] = []
+    known = _settle(lines, headers, faults) if None in headers else cast("list[tuple[str, str]]", headers)
+    fields = dict(known)
+    if len(fields) != len(known):
+        fields = dict(reversed(known))
+    return Head(version, method, target, status, reason, known, fields, faults)
+
+
+def _settle(
+    lines: list[str], pairs: list[tuple[str, str] | None], faults: list[tuple[str, str]]
+) -> list[tuple[str, str]]:
+    """The fields where some lines are none by themselves: folded lines go to the field before them."""
     headers: list[tuple[str, str]] = []
-    for line in lines[1:]:
-        if not line:
-            continue
-        if line[0] in " \t":
-            _fold(line, headers, faults)
-            continue
-        pair = _field(line) if len(line) < 256 else _field.__wrapped__(line)
-        if pair is None:
-            faults.append(("RFC 9112 section 5", "line that is no header field"))
-        else:
+    for line, pair in zip(lines[1:], pairs, strict=True):
+        if pair is not None:
             headers.append(pair)
-    fields = dict(headers)
-    if len(fields) != len(headers):
-        fields = dict(reversed(headers))
-    return Head(version, method, target, status, reason, headers, fields, faults)
+        elif line[:1] in (" ", "\t"):
+            _fold(line, headers, faults)
+        else:
+            faults.append(("RFC 9112 section 5", "line that is no header field"))
+    return headers
 
 
 def _fold(line: str, headers: list[tuple[str, str]], faults: list[tuple[str, str]]) -> None:

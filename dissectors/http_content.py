@@ -115,7 +115,7 @@ class Content:
             return
         if self._sse is not None:
             if self._decoder is None:
-                self._sse_left += len(chunk)
+                self._sse_left += chunk.size
                 self._events(self._sse.push(self.message.direction, chunk))
                 return
             for packet in chunk.packets():
@@ -124,12 +124,12 @@ class Content:
                     self._events(self._sse.push(self.message.direction, Chunk(text, packet.seen)))
             self._check_decoder(chunk.seen)
             return
-        if self._kind is Kind.TEXT and not self._parts and self._decoder is None and len(chunk) > TEXT_BYTES:
+        if self._kind is Kind.TEXT and not self._parts and self._decoder is None and chunk.size > TEXT_BYTES:
             self._look(chunk.read(0, 64))
             if self._stopped:
                 return
         self._seen = chunk.seen if self._seen is None else self._seen.to(chunk.seen)
-        size = self._size + len(chunk)
+        size = self._size + chunk.size
         if self._decoder is not None:
             data = self._decoder.feed(chunk.data)
             size = self._size + len(data)

@@ -42,12 +42,13 @@ class _Open:
 class _Half:
     """The message in progress in one direction."""
 
-    __slots__ = ("content", "entry", "message")
+    __slots__ = ("content", "entry", "fields", "message")
 
     def __init__(self) -> None:
         self.entry: _Open | None = None
         self.message: HttpMessage | None = None
         self.content: Content | None = None
+        self.fields: dict[str, str] = {}
 
 
 class HttpReader:
@@ -209,7 +210,7 @@ class HttpReader:
             self._final(oldest)
         self._open[event.number] = entry
         self._out.append((exchange, False))
-        self._begin(self._halves[C2S], entry, message, event.ended_by, event.cut)
+        self._begin(self._halves[C2S], entry, message, event)
 
     def _response(self, event: Http1Response) -> None:
         entry = self._open.get(event.number) if event.number is not None else None
@@ -244,7 +245,7 @@ class HttpReader:
         entry.exchange.response = message
         if entry.exchange.request is None:
             self._out.append((entry.exchange, False))
-        self._begin(self._halves[S2C], entry, message, event.ended_by, event.cut)
+        self._begin(self._halves[S2C], entry, message, event)
 
     def _lone_response(self, event: Http1Response) -> _Open:
         """A response whose request was not seen."""
@@ -259,13 +260,14 @@ class HttpReader:
         self._open[entry.number] = entry
         return entry
 
-    def _begin(self, half: _Half, entry: _Open, message: HttpMessage, ended_by: str | None, cut: str | None) -> None:
-        """Start the body of a message, or end it at once."""
+    def _begin(self, half: _Half, entry: _Open, message: HttpMessage, event: Http1Request | Http1Response) -> None:
+        """Begin the body of a message, or end it at once."""
         half.entry, half.message, half.content = entry, message, None
-        if message.status is not None and kind_of(message.header("content-type")) is Kind.EVENTS:
+        half.fields = fields = event.fields
+        if event.direction is S2C and kind_of(fields.get("content-type")) is Kind.EVENTS:
             message.event_stream = True
-        if ended_by is not None or cut is not None:
-            self._complete(half, ended_by, cut)
+        if event.ended_by is not None or event.cut is not None:
+            self._complete(half, event.ended_by, event.cut)
 
     def _payload(self, event: Payload) -> None:
         half = self._halves[event.direction]
@@ -275,9 +277,10 @@ class HttpReader:
         message.wire_bytes += event.bytes
         content = half.content
         if content is None:
-            kind = kind_of(message.header("content-type"))
+            fields = half.fields
+            kind = kind_of(fields.get("content-type"))
             coding = message.coding
-            transfer = message.header("transfer-encoding")
+            transfer = fields.get("transfer-encoding")
             if transfer is not None and transfer.lower() != "chunked":
                 coding = _with_transfer_codings(coding, transfer)
             content = half.content = Content(message, kind, coding, self._json_bytes)
@@ -289,7 +292,7 @@ class HttpReader:
                 half.entry.exchange.damaged = True
             content.gap(item)
         else:
-            message.body_bytes += len(item)
+            message.body_bytes += item.size
             message.seen = message.seen.to(item.seen)
             content.add(item)
         if content.damage:
@@ -377,7 +380,7 @@ class HttpReader:
         waiting.append((direction, item))
         if isinstance(item, Gap):
             return
-        self._waiting_bytes += len(item)
+        self._waiting_bytes += item.size
         data = b"".join(
             one.read(0, min(len(one), 1024)) for way, one in waiting if way is C2S and not isinstance(one, Gap)
         )
