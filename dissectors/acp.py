@@ -161,12 +161,13 @@ def _runs(view: View, bindings: Bindings, path: str) -> Reading | None:
                 view, bindings, _read_run(view, bindings, _reading(view, "runs.create", Role.TASK, Phase.TASK))
             )
         name = member(body, "agent_name")
-        if view.verb != "POST" or type(name) is not str or type(member(body, "input")) is not list:
+        asked = type(name) is str and type(member(body, "input")) is list
+        if view.verb != "POST" or not (asked or "run-id" in view.answer_headers):
             return None
         bindings.bind(view, "acp")
         reading = _reading(view, "runs.create", Role.TASK, Phase.TASK)
-        reading.subject = name[:256]
-        session = text(body.get("session_id")) or text(member(body, "session", "id"))
+        reading.subject = text(name)
+        session = text(member(body, "session_id")) or text(member(body, "session", "id"))
         reading.ids = (f"session:{session}",) if session else ()
         return _finish(view, bindings, _read_run(view, bindings, reading))
     m = _RUN.match(path)

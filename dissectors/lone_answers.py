@@ -1,4 +1,4 @@
-"""Answers whose request the capture does not show: what they must have been answers to, by their content alone.
+"""Answers whose request the capture does not show (whole): what they must have been answers to, by content alone.
 
 Only shapes that one operation has are read: the results of `initialize`, `server/discover` and the listings of MCP,
 agent cards, agent lists. The reading is `inferred`; nothing is known of what was asked.
@@ -25,6 +25,18 @@ def read(view: View) -> Reading | None:
     if response is None or response.status is None or not 200 <= response.status < 300:
         return None
     return _mcp(view, response) or _rest(view, response)
+
+
+def instead(view: View, reading: Reading | None) -> Reading | None:
+    """Where bytes of the request are missing: what the answer tells, with what the request's head still says."""
+    found = read(view)
+    if found is None or (reading is not None and reading.protocol != found.protocol):
+        return None
+    if reading is not None:
+        found.session = reading.session or found.session
+        found.version, found.era, found.endpoint = reading.version, reading.era, reading.endpoint
+        found.transport = reading.transport
+    return found
 
 
 def _mcp(view: View, response: HttpMessage) -> Reading | None:

@@ -125,14 +125,9 @@ def by_method(view: View, bindings: Bindings) -> Reading | None:
 
 def by_stream(view: View, bindings: Bindings) -> Reading | None:
     """Rule 19: an event stream whose first event is `endpoint`, whatever was asked. Rule 20: what goes to that URI."""
-    response = view.response
-    if response is not None and response.first_event is not None and response.first_event[0] == "endpoint":
-        uri = _endpoint_uri(response.first_event[1])
-        if uri is not None:
-            _bind_endpoint(view, bindings, uri)
-            if view.verb == "GET":
-                bindings.bind(view, "mcp")
-                return _read(view, bindings, False)
+    if view.verb == "GET" and _endpoint_given(view) is not None:
+        bindings.bind(view, "mcp")
+        return _read(view, bindings, False)
     if view.verb == "POST" and len(bindings.endpoints) and _endpoint_of(view, bindings) is not None:
         return _read(view, bindings, view.method in MODERN_METHODS)
     return None
@@ -161,7 +156,15 @@ def by_binding(view: View, bindings: Bindings) -> Reading | None:
     return _read(view, bindings, view.method in MODERN_METHODS, by_path=True)
 
 
+def modern(view: View, bindings: Bindings) -> Reading:
+    """A request of the modern era, whatever it asks: its answer proved it."""
+    return _read(view, bindings, True)
+
+
 def _read(view: View, bindings: Bindings, modern: bool, *, by_path: bool = False) -> Reading:
+    given = _endpoint_given(view)
+    if given is not None:
+        _bind_endpoint(view, bindings, given)
     if view.verb == "POST" or view.method is not None:
         reading = _post(view, bindings, modern)
         reading.inferred = by_path and view.method is None
@@ -269,8 +272,7 @@ def _without_body(view: View, modern: bool, by_path: bool) -> Reading:
     if view.verb == "GET":
         last_event = headers.get("last-event-id")
         stream = view.accepts("text/event-stream") or (known and response is not None and response.event_stream)
-        endpoint = response is not None and response.first_event is not None and response.first_event[0] == "endpoint"
-        if endpoint:
+        if _endpoint_given(view) is not None:
             reading = Reading("mcp", "GET endpoint", Role.OPENING, Phase.SESSION, era=None, version=version)
             reading.transport = "http+sse"
             return reading
@@ -280,15 +282,18 @@ def _without_body(view: View, modern: bool, by_path: bool) -> Reading:
             reading = Reading("mcp", operation, Role.STREAM, Phase.STREAM, era=era, version=version)
             reading.resumes = last_event
             return reading
+    if known:
+        return Reading("mcp", view.verb or "unreadable", Role.OTHER, Phase.OTHER, version=version)
     role = Role.PING if view.verb in ("GET", "HEAD") else Role.OTHER
-    reading = Reading("mcp", "health-check", role, Phase.OTHER, version=version)
-    reading.provisional, reading.inferred = not known, by_path
-    return reading
+    return Reading("mcp", "health-check", role, Phase.OTHER, provisional=True, inferred=by_path)
 
 
-def _endpoint_uri(data: str) -> str | None:
-    """URI of an `endpoint` event; None when the data is no URI reference."""
-    uri = data.strip()
+def _endpoint_given(view: View) -> str | None:
+    """URI in the `endpoint` event that the response begins with; None without one, or when its data is no URI."""
+    response = view.response
+    if response is None or response.first_event is None or response.first_event[0] != "endpoint":
+        return None
+    uri = response.first_event[1].strip()
     if not 0 < len(uri) <= ENDPOINT_CHARACTERS or not uri.isascii() or any(c <= " " or c in '{}<>"' for c in uri):
         return None
     return uri if "/" in uri or "?" in uri else None

@@ -230,6 +230,8 @@ def _session_id(view: View, reading: Reading, answer: Answer) -> None:
     issued = view.answer_headers.get("mcp-session-id")
     if issued is None or issued == reading.session:
         return
+    if answer.ok and reading.session is not None and reading.operation != "initialize":
+        reading.remarks.append(Remark("rotated", "another session id in the answer than in the request"))
     accepted = answer.ok or answer.cause == "version-mismatch"
     if reading.operation == "initialize" and accepted and 200 <= (answer.status or 0) < 300:
         answer.session = issued

@@ -87,7 +87,7 @@ def _operation(view: View, bindings: Bindings) -> str | None:
             return "authorization-server-metadata"
         if OPENID_METADATA in path:
             return "openid-configuration"
-    if len(bindings.auth_urls):
+    if len(bindings.auth_urls) and view.method is None:
         for name in hosts_of(view):
             known = bindings.auth_urls.get((name, path))
             if known is not None:

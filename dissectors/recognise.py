@@ -17,10 +17,12 @@ from hsa.dissectors.bindings import Bindings
 from hsa.dissectors.http import HttpExchange, JsonRpcMessage
 from hsa.dissectors.mcp_results import from_message
 from hsa.dissectors.reading import Answer, Reading
-from hsa.dissectors.view import View
+from hsa.dissectors.view import View, member
 
 Rule = Callable[[View, Bindings], Reading | None]
 
+MODERN_ERRORS = frozenset((-32020, -32021, -32022))
+"""Codes that MCP 2026-07-28 reserves; those from -32001 to -32009 are used by everybody."""
 AGENT_PROTOCOLS = frozenset(("mcp", "a2a", "acp"))
 _BOUND: dict[str, Rule] = {"mcp": mcp.by_binding, "a2a": a2a.by_binding}
 
@@ -44,6 +46,19 @@ def _bound(view: View, bindings: Bindings) -> Reading | None:
     return None if rule is None else rule(view, bindings)
 
 
+def _by_error(view: View, bindings: Bindings) -> Reading | None:
+    """Tie-break 3: an unknown method whose refusal only one protocol has."""
+    if view.method is None or view.response is None or not view.response.messages:
+        return None
+    error = view.response.messages[0].error
+    if member(error, "code") in MODERN_ERRORS:
+        return mcp.modern(view, bindings)
+    details = member(error, "data")
+    if type(details) is list and any(member(d, "domain") == "a2a-protocol.org" for d in details[:16]):
+        return a2a.by_binding(view, bindings)
+    return None
+
+
 RULES: tuple[Rule, ...] = (
     _grpc,
     _plain(other_agents.agent_client_headers),
@@ -64,6 +79,7 @@ RULES: tuple[Rule, ...] = (
     mcp.by_stream,
     _plain(other_agents.agora),
     _bound,
+    _by_error,
     _plain(other_agents.unknown),
 )
 
@@ -80,13 +96,16 @@ class Recogniser:
         view, bindings = View(exchange), self.bindings
         if exchange.request is None:
             return lone_answers.read(view)
+        reading = None
         for rule in RULES:
             reading = rule(view, bindings)
             if reading is not None:
-                if reading.answer is not None and reading.protocol in AGENT_PROTOCOLS:
-                    oauth.note_challenge(view, bindings, reading)
-                return reading
-        return None
+                break
+        if exchange.request.missing and (reading is None or reading.operation == "unreadable"):
+            reading = lone_answers.instead(view, reading) or reading
+        if reading is not None and reading.answer is not None and reading.protocol in AGENT_PROTOCOLS:
+            oauth.note_challenge(view, bindings, reading)
+        return reading
 
     def read_answer(self, reading: Reading, message: JsonRpcMessage) -> Answer:
         """The answer to `reading` that arrived on another stream: a JSON-RPC response or error."""

@@ -382,3 +382,18 @@ def test_an_endpoint_event_in_answer_to_a_post() -> None:
     reading = read(post(INITIALIZE, event("/messages?x=1", "endpoint"), path="/sse", told=STREAM))
     assert reading.operation == "initialize" and reading.answer is not None
     assert (reading.answer.ok, reading.answer.cause) == (False, "other")
+
+
+def test_an_endpoint_event_counts_under_a_version_header_too() -> None:
+    recogniser = Recogniser()
+    got = event(f"/messages/?session_id={TOKEN}", "endpoint")
+    opened = recogniser.read(get("/sse", STREAM, got, headers="mcp-protocol-version: 2025-11-25\n"))
+    assert opened is not None and opened.operation == "GET endpoint"
+    posted = post(request("tools/list"), b"Accepted", path=f"/messages/?session_id={TOKEN}", told=POSTED)
+    reading = recogniser.read(posted)
+    assert reading is not None and reading.endpoint == f"/messages/?session_id={TOKEN}"
+
+
+def test_a_plain_get_with_its_header_is_no_health_check() -> None:
+    reading = read(get("/resource-metadata", JSON, b"{}", headers="mcp-protocol-version: 2026-07-28\n"))
+    assert (reading.operation, reading.role, reading.provisional) == ("GET", Role.OTHER, False)

@@ -10,17 +10,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hsa.dissectors.bindings import Table
 from hsa.dissectors.http import HttpExchange
 from hsa.dissectors.reading import Reading
 from hsa.dissectors.recognise import RULES, Recogniser
 from hsa.dissectors.registry import READERS
-from hsa.dissectors.view import View, counter, split_target
-from tests.dissectors import test_a2a, test_acp, test_mcp, test_mcp_answers
+from tests.dissectors import test_a2a, test_acp, test_mcp, test_mcp_results
 from tests.dissectors.exchanges import (
     ACCEPTED,
     JSON,
-    SERVER,
     STREAM,
     encode,
     error,
@@ -78,14 +75,14 @@ def agents() -> list[HttpExchange]:
     legacy = test_mcp.LEGACY
     initialize, call = test_mcp.INITIALIZE, request("tools/call", 3, {"name": "echo", "arguments": {"text": "x"}})
     return [
-        post(initialize, event(result(test_mcp_answers.AGREED)), told=STREAM + "\nmcp-session-id: abc"),
+        post(initialize, event(result(test_mcp_results.AGREED)), told=STREAM + "\nmcp-session-id: abc"),
         post({"jsonrpc": "2.0", "method": "notifications/initialized"}, headers=legacy, told=ACCEPTED),
         get("/mcp", STREAM, b": ping\n\n", headers=legacy + "accept: text/event-stream\n"),
-        post(request("tools/list", 2), event(result(test_mcp_answers.TOOLS, 2)), headers=legacy, told=STREAM),
+        post(request("tools/list", 2), event(result(test_mcp_results.TOOLS, 2)), headers=legacy, told=STREAM),
         post(call, result({"content": [{"type": "text", "text": "{}"}], "structuredContent": {}}, 3), headers=legacy),
         post(
             test_mcp.modern("server/discover"),
-            result(test_mcp_answers.DISCOVERED),
+            result(test_mcp_results.DISCOVERED),
             headers=MODERN.format("server/discover"),
         ),
         post(test_mcp.modern("tools/call", name="a"), error(-32022, "no", 1, {"supported": ["x"], "requested": "y"})),
@@ -190,48 +187,6 @@ def test_ports_and_fixed_paths_prove_nothing() -> None:
 
 def test_the_registry_names_the_rules() -> None:
     assert READERS is RULES and len(set(RULES)) == len(RULES)
-
-
-# -- targets ---------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("target", "path", "query"),
-    [
-        ("/mcp?x=1&y", "/mcp", "x=1&y"),
-        ("http://a.example/mcp", "/mcp", ""),
-        ("https://a.example:8443?q=1", "/", "q=1"),
-        ("http://a.example", "/", ""),
-        ("/agents/a%2Db#frag", "/agents/a-b", ""),
-        ("a.example:443", "", ""),
-        ("*", "", ""),
-        ("", "", ""),
-        ("?", "", ""),
-        ("://x/y", "", ""),
-    ],
-)
-def test_targets(target: str, path: str, query: str) -> None:
-    assert split_target(target) == (path, query)
-
-
-@pytest.mark.parametrize(
-    ("rpc_id", "position"),
-    [
-        (0, 0),
-        (5, 5),
-        ("5", 5),
-        (5.0, 5),
-        (5.5, None),
-        ("req-5", None),
-        (-1, None),
-        (None, None),
-        ("", None),
-        ("²", None),
-        ("9" * 40, None),
-    ],
-)
-def test_counters(rpc_id: Any, position: int | None) -> None:
-    assert counter(rpc_id) == position
 
 
 # -- damaged and hostile contents ------------------------------------------------------------------------------------
@@ -357,15 +312,6 @@ def test_hostile_sizes(size: int) -> None:
         assert time.perf_counter() - begun < 0.5
 
 
-def test_tables_are_bounded() -> None:
-    table: Table[int, int] = Table(limit=3)
-    for key in range(10):
-        table.put(key, key)
-    assert (len(table), table.forgotten, table.get(0), table.get(9)) == (3, 7, None, 9)
-    table.put(9, 1)
-    assert (len(table), table.get(9)) == (3, 1)
-
-
 # -- the sample captures' own bytes ----------------------------------------------------------------------------------
 
 AGENT = "Accept-Encoding: gzip, deflate\nConnection: keep-alive\nUser-Agent: python-httpx/0.28.1\n"
@@ -412,6 +358,21 @@ def test_speed() -> None:
     assert each < 40e-6, f"{each * 1e6:.1f} microseconds each"
 
 
-def test_a_view_costs_no_search() -> None:
-    view = View(agents()[0])
-    assert (view.verb, view.path, view.method, view.server) == ("POST", "/mcp", "initialize", SERVER)
+def test_errors_that_only_one_protocol_has() -> None:
+    recogniser = Recogniser()
+    made = post(request("x/y"), error(-32021, "missing capability"), path="/rpc")
+    reading = recogniser.read(made)
+    assert reading is not None and (reading.protocol, reading.era) == ("mcp", "modern")
+    info = [{"domain": "a2a-protocol.org", "reason": "X"}]
+    reading = recogniser.read(post(request("x/y"), error(-32001, "no", 1, info), path="/rpc"))
+    assert reading is not None and reading.protocol == "a2a"
+
+
+def test_a_json_rpc_request_is_never_an_oauth_step() -> None:
+    recogniser = Recogniser()
+    bad = {"issuer": "https://x", "token_endpoint": "http://agent.example:8000/mcp"}
+    recogniser.read(
+        get("/.well-known/oauth-authorization-server", JSON, bad, headers="mcp-protocol-version: 2025-11-25\n")
+    )
+    reading = recogniser.read(post(test_mcp.INITIALIZE))
+    assert reading is not None and reading.operation == "initialize"
