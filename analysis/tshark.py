@@ -105,15 +105,18 @@ def version() -> str:
     return run.stdout.partition("\n")[0].strip()
 
 
-def read_exchanges(path: str, http_ports: Iterable[int] = ()) -> TsharkRun:
+def read_exchanges(path: str, http_ports: Iterable[int] = (), *, bodies: bool = True) -> TsharkRun:
     """HTTP/1 exchanges of one capture file, as tshark reads it.
 
-    `http_ports` are TCP ports to be taken for HTTP. Raises TsharkMissing, and TsharkFailed when tshark cannot read
-    the file at all; a file that ends early gives what is before its end and a `complaint`.
+    `http_ports` are TCP ports to be taken for HTTP. tshark shows a message when its body has ended; without `bodies`
+    it shows each as soon as its head has, and body lengths mean nothing. Raises TsharkMissing, and TsharkFailed when
+    tshark cannot read the file at all; a file that ends early gives what is before its end and a `complaint`.
     """
     command = [_tshark(), "-n", "-2", "-r", path, "-Y", "http", "-T", "pdml", "-J", "ip ipv6 tcp http"]
     for preference in PREFERENCES:
         command += ["-o", preference]
+    if not bodies:
+        command += ["-o", "http.desegment_body:FALSE"]
     for port in sorted(set(http_ports)):
         command += ["-d", f"tcp.port=={port},http"]
     with tempfile.TemporaryDirectory() as settings, tempfile.TemporaryFile() as complaints:
@@ -185,10 +188,20 @@ def _fill(message: TsharkMessage, layer: Element) -> None:
     message.version = _show(layer, "http.request.version") or _show(layer, "http.response.version")
     message.host = _show(layer, "http.host")
     message.content_type = _show(layer, "http.content_type")
-    body = _field(layer, "http.file_data")
-    message.body = int(body.get("size", "0")) if body is not None else 0
+    message.body = _body_length(layer)
     request_frame = _show(layer, "http.request_in")
     message.request_frame = int(request_frame) if request_frame else None
+
+
+def _body_length(layer: Element) -> int:
+    """A body that stays under its content coding has no field, only a line of text."""
+    coded = 0
+    for found in layer.iter("field"):
+        if found.get("name") == "http.file_data":
+            return int(found.get("size", "0"))
+        if found.get("show", "").startswith("Content-encoded entity body"):
+            coded = int(found.get("size", "0"))
+    return coded
 
 
 class _Pairing:

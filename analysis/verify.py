@@ -4,19 +4,23 @@ Exchanges are matched connection by connection, in order: the same method and ta
 frames that hsa gives the exchange. What is left over on either side, and every field that differs, is a difference
 with its frames. A reason is given only where the facts of the connection or exchange bear it out; a difference
 without a reason is a fault in one of the two, and somebody should look.
+
+tshark shows a message only when its body has ended. Where hsa has answers that never ended, tshark is asked once more
+for heads alone, so that at least their status is compared.
 """
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from hsa.analysis.model import Exchange
-from hsa.analysis.tshark import TsharkExchange
+from hsa.analysis.tshark import TsharkExchange, TsharkMessage, read_exchanges
 from hsa.capture.records import frame_key, frame_of
 
 FIELDS = ("method", "target", "status", "request_body", "response_body")
+
+Value = str | int | None
 
 
 @dataclass(slots=True)
@@ -29,14 +33,23 @@ class Difference:
     frames: tuple[int, int]
     """First and last frame of the exchange."""
     field: str
-    """`exchange` when one side does not have it at all, else the name of the field."""
-    ours: str | int | None
-    theirs: str | int | None
+    """`exchange` when one side does not have it at all, `pairing` when only one side says that the request and the
+    answer belong together, else the name of the field."""
+    ours: Value
+    theirs: Value
     reason: str | None = None
     """Key of `REASONS`; None when nothing explains it."""
 
 
-Holds = Callable[[str, Exchange | None, TsharkExchange | None], bool]
+@dataclass(slots=True, frozen=True)
+class Case:
+    """What is known where two readings differ."""
+
+    field: str
+    ours: Exchange | None
+    theirs: TsharkExchange | None
+    tunnel: bool
+    """It went through a CONNECT tunnel."""
 
 
 @dataclass(slots=True, frozen=True)
@@ -44,53 +57,87 @@ class Reason:
     """Why tshark may differ, and when this may be said."""
 
     text: str
-    holds: Holds
-    """Told the field, our exchange and theirs."""
+    holds: Callable[[Case], bool]
 
 
-def _unfinished(field: str, ours: Exchange | None, theirs: TsharkExchange | None) -> bool:
-    return ours is not None and not ours.complete and field in ("exchange", "status", "request_body", "response_body")
+def _tunnel(case: Case) -> bool:
+    return case.tunnel and case.theirs is None
 
 
-def _lost_bytes(field: str, ours: Exchange | None, theirs: TsharkExchange | None) -> bool:
+def _unfinished(case: Case) -> bool:
+    return case.ours is not None and not case.ours.complete and case.field not in ("method", "target", "pairing")
+
+
+def _lost_bytes(case: Case) -> bool:
+    ours = case.ours
     return ours is not None and (ours.damaged or (ours.link is not None and any(ours.link.gaps)))
 
 
-def _late_start(field: str, ours: Exchange | None, theirs: TsharkExchange | None) -> bool:
-    return ours is not None and ours.link is not None and any(ours.link.mid_start)
+def _late_start(case: Case) -> bool:
+    return case.ours is not None and case.ours.link is not None and any(case.ours.link.mid_start)
 
 
-def _out_of_order(field: str, ours: Exchange | None, theirs: TsharkExchange | None) -> bool:
-    return ours is not None and ours.link is not None and (ours.link.out_of_order > 0 or ours.link.retransmissions > 0)
+def _answer_first(case: Case) -> bool:
+    if case.field != "pairing" or case.theirs is None:
+        return False
+    request, response = case.theirs.request, case.theirs.response
+    return request is not None and response is not None and response.frame <= request.frame
 
 
-def _duplicates(field: str, ours: Exchange | None, theirs: TsharkExchange | None) -> bool:
-    return ours is not None and ours.link is not None and ours.link.duplicates > 0
+def _duplicates(case: Case) -> bool:
+    return case.ours is not None and case.ours.link is not None and case.ours.link.duplicates > 0
+
+
+def _out_of_order(case: Case) -> bool:
+    link = case.ours.link if case.ours is not None else None
+    return link is not None and (link.out_of_order > 0 or link.retransmissions > 0)
 
 
 REASONS: dict[str, Reason] = {
+    "tunnel": Reason("tshark does not look for HTTP inside a CONNECT tunnel", _tunnel),
     "unfinished": Reason(
-        "tshark shows a message only when its body has ended; this one was cut off, left early or still open",
-        _unfinished,
+        "tshark shows a body only when it has ended; this one was cut off, left early or is still open", _unfinished
     ),
     "lost-bytes": Reason(
         "bytes of the connection are missing from the capture: tshark stops putting segments together there",
         _lost_bytes,
     ),
     "late-start": Reason(
-        "the connection began before the capture: tshark does not look for a first message", _late_start
+        "the connection began before the capture: tshark does not look for the first message", _late_start
     ),
-    "duplicates": Reason("packets captured more than once: tshark reads a copy as new data", _duplicates),
+    "answer-first": Reason("the answer is stored before its request: tshark pairs in stored order", _answer_first),
+    "duplicates": Reason("packets were captured more than once: tshark takes a copy for new data", _duplicates),
     "out-of-order": Reason("segments came late or twice: tshark gives up on messages around them", _out_of_order),
 }
-"""Tried in this order."""
+"""In the order in which they are tried."""
 
 
-def compare(
-    trace: int,
-    ours: Iterable[Exchange],
-    theirs: Iterable[TsharkExchange],
-) -> list[Difference]:
+def verify(path: str, trace: int, exchanges: Iterable[Exchange]) -> tuple[list[Difference], str | None]:
+    """Differences between hsa's exchanges of one capture file and tshark's, and what tshark said about the file.
+
+    `path` is the file, `trace` its index among those that `exchanges` come from. Raises TsharkMissing and
+    TsharkFailed.
+    """
+    ours = [e for e in exchanges if e.trace == trace and e.stream is None]
+    ports = http_ports(ours)
+    run = read_exchanges(path, ports)
+    found = compare(trace, ours, run.exchanges)
+    if any(d.field == "status" and d.reason == "unfinished" for d in found):
+        heads = read_exchanges(path, ports, bodies=False)
+        told = {
+            (d.connection, d.frames): d
+            for d in compare(trace, ours, heads.exchanges)
+            if d.field in ("status", "exchange", "pairing")
+        }
+        found = [
+            replace(d, theirs=told[d.connection, d.frames].theirs) if (d.connection, d.frames) in told else d
+            for d in found
+            if d.field != "status" or d.reason != "unfinished" or (d.connection, d.frames) in told
+        ]
+    return found, run.complaint
+
+
+def compare(trace: int, ours: Iterable[Exchange], theirs: Iterable[TsharkExchange]) -> list[Difference]:
     """Differences between the exchanges of one trace as hsa and as tshark read them, in order of their frames.
 
     HTTP/2 exchanges are left out on our side: `read_exchanges` asks tshark for HTTP/1 only.
@@ -112,58 +159,99 @@ def compare(
     return sorted(found, key=lambda d: (d.frames, d.connection, d.field))
 
 
+def http_ports(exchanges: Iterable[Exchange]) -> set[int]:
+    """Server ports on which hsa saw HTTP: tshark has to be told."""
+    return {int(e.server.rpartition(":")[2]) for e in exchanges}
+
+
 def _compare_stream(
     trace: int, stream: int, ours: list[Exchange], theirs: list[TsharkExchange]
 ) -> Iterator[Difference]:
     ours.sort(key=lambda e: (e.first_frame, e.order))
-    for mine, other in _match(trace, ours, theirs):
+    tunnel_from = next(
+        (e.order for e in ours if e.method == "CONNECT" and e.status is not None and 200 <= e.status < 300), None
+    )
+    for mine, other, apart in _match(trace, ours, theirs):
         if mine is not None and other is not None:
-            pairs = [(name, *_values(name, mine, other)) for name in FIELDS]
+            values = [(name, *_values(name, mine, other)) for name in FIELDS]
+            if apart:
+                values.append(("pairing", "together", "apart"))
         else:
-            pairs = [("exchange", _summary(mine), _theirs_summary(other))]
-        for name, left, right in pairs:
+            values = [("exchange", _summary(mine), _their_summary(other))]
+        tunnel = mine is not None and tunnel_from is not None and mine.order > tunnel_from
+        for name, left, right in values:
             if left != right:
-                yield Difference(trace, stream, _frames(mine, other), name, left, right, _reason(name, mine, other))
+                case = Case(name, mine, other, tunnel)
+                reason = next((key for key, known in REASONS.items() if known.holds(case)), None)
+                yield Difference(trace, stream, _frames(mine, other), name, left, right, reason)
 
 
 def _match(
     trace: int, ours: Sequence[Exchange], theirs: Sequence[TsharkExchange]
-) -> Iterator[tuple[Exchange | None, TsharkExchange | None]]:
-    """Pairs that mean the same exchange, and what has no counterpart. Both sides are in order."""
-    used: set[int] = set()
+) -> Iterator[tuple[Exchange | None, TsharkExchange | None, bool]]:
+    """Pairs that mean the same exchange, and what has no counterpart; both sides are in order.
+
+    True where tshark has the request and the answer, but not as one exchange.
+    """
+    partner: dict[int, TsharkExchange] = {}
     start = 0
+    answers: list[TsharkMessage] = []
     for other in theirs:
-        found = None
-        for i in range(start, len(ours)):
-            if i not in used and _same(trace, ours[i], other):
-                found = i
-                break
-        if found is None:
-            yield None, other
+        if other.request is None:
+            answers += [other.response] if other.response is not None else []
             continue
-        used.add(found)
-        while start in used:
+        key = frame_key(trace, other.request.frame)
+        found = next(
+            (
+                i
+                for i in range(start, len(ours))
+                if i not in partner
+                and ours[i].first_frame <= key <= ours[i].last_frame
+                and (ours[i].method, ours[i].target) == (other.request.method, other.request.target)
+            ),
+            None,
+        )
+        if found is None:
+            yield None, other, False
+            continue
+        partner[found] = other
+        while start in partner:
             start += 1
-        yield ours[found], other
+    joined, left_over = _join_answers(trace, ours, answers, partner)
+    for answer in left_over:
+        yield None, TsharkExchange(None, answer), False
     for i, mine in enumerate(ours):
-        if i not in used:
-            yield mine, None
+        matched = partner.get(i)
+        yield mine, matched, i in joined and matched is not None and matched.request is not None
 
 
-def _same(trace: int, mine: Exchange, other: TsharkExchange) -> bool:
-    message = other.request or other.response
-    assert message is not None
-    if not mine.first_frame <= frame_key(trace, message.frame) <= mine.last_frame:
-        return False
-    if other.request is not None:
-        return (mine.method, mine.target) == (other.request.method, other.request.target)
-    return mine.status == message.status
+def _join_answers(
+    trace: int, ours: Sequence[Exchange], answers: Sequence[TsharkMessage], partner: dict[int, TsharkExchange]
+) -> tuple[set[int], list[TsharkMessage]]:
+    """Give answers that tshark pairs with no request to the exchanges that hsa says they are of; updates `partner`.
+
+    Gives the exchanges that got one, and the answers left over.
+    """
+    joined: set[int] = set()
+    left_over = []
+    for answer in answers:
+        key = frame_key(trace, answer.frame)
+        for i, mine in enumerate(ours):
+            matched = partner.get(i)
+            free = i not in joined and (matched is None or matched.response is None)
+            if free and mine.status == answer.status and mine.first_frame <= key <= mine.last_frame:
+                joined.add(i)
+                partner[i] = TsharkExchange(matched.request if matched is not None else None, answer)
+                break
+        else:
+            left_over.append(answer)
+    return joined, left_over
 
 
-def _values(name: str, mine: Exchange, other: TsharkExchange) -> tuple[str | int | None, str | int | None]:
+def _values(name: str, mine: Exchange, other: TsharkExchange) -> tuple[Value, Value]:
     request, response = other.request, other.response
-    left = getattr(mine, name)
-    right: str | int | None
+    left: Value = getattr(mine, name)
+    right: Value
     if name in ("method", "target"):
         right = getattr(request, name) if request is not None else None
     elif name == "request_body":
@@ -182,27 +270,13 @@ def _frames(mine: Exchange | None, other: TsharkExchange | None) -> tuple[int, i
     return other.frames
 
 
-def _reason(name: str, mine: Exchange | None, other: TsharkExchange | None) -> str | None:
-    return next((key for key, reason in REASONS.items() if reason.holds(name, mine, other)), None)
-
-
 def _summary(mine: Exchange | None) -> str | None:
     return None if mine is None else f"{mine.method or '?'} {mine.target or '?'} {mine.status or '-'}"
 
 
-def _theirs_summary(other: TsharkExchange | None) -> str | None:
+def _their_summary(other: TsharkExchange | None) -> str | None:
     if other is None:
         return None
     request, response = other.request, other.response
     head = f"{request.method} {request.target}" if request is not None else "? ?"
     return f"{head} {response.status if response is not None else '-'}"
-
-
-def http_ports(exchanges: Iterable[Exchange], trace: int) -> set[int]:
-    """Server ports on which hsa saw HTTP/1 in this trace: tshark has to be told."""
-    return {int(e.server.rpartition(":")[2]) for e in exchanges if e.trace == trace and e.stream is None}
-
-
-def can_verify(path: str) -> bool:
-    """Whether tshark can open the trace by name: a regular file, not standard input."""
-    return os.path.isfile(path)

@@ -69,6 +69,23 @@ def test_a_lone_answer_matches_by_status() -> None:
     assert compare(1, left, [theirs(None, 4)]) == []
 
 
+def test_an_answer_stored_before_its_request() -> None:
+    (difference,) = compare(1, [ours(1, 4)], [theirs(None, 1), theirs(4, None)])
+    assert difference == Difference(1, 3, (1, 4), "pairing", "together", "apart", "answer-first")
+    (difference,) = compare(1, [ours(1, 4)], [theirs(1, None), theirs(None, 4)])
+    assert (difference.field, difference.reason) == ("pairing", None)
+
+
+def test_http_in_a_tunnel() -> None:
+    opening = ours(1, 2, method="CONNECT", target="a:80", order=0)
+    matched = theirs(1, 2, method="CONNECT", target="a:80")
+    (difference,) = compare(1, [opening, ours(3, 4, order=1)], [matched])
+    assert (difference.field, difference.reason) == ("exchange", "tunnel")
+    opening.status = matched.response.status = 407  # type: ignore[union-attr]
+    (difference,) = compare(1, [opening, ours(3, 4, order=1)], [matched])
+    assert difference.reason is None
+
+
 def test_reasons_need_facts() -> None:
     link = Connection(1, 3, Endpoint("192.0.2.1", 50000), Endpoint("192.0.2.2", 80))
     (difference,) = compare(1, [ours(1, 4, link=link)], [])
@@ -88,6 +105,4 @@ def test_reasons_need_facts() -> None:
 
 
 def test_ports_to_tell_tshark() -> None:
-    assert http_ports([ours(1, 2), ours(3, 4, server="[2001:db8::1]:9300"), ours(1, 2, trace=0, server="a:1")], 1) == {
-        80, 9300,
-    }  # fmt: skip
+    assert http_ports([ours(1, 2), ours(3, 4, server="[2001:db8::1]:9300")]) == {80, 9300}
