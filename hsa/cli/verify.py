@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from typing import Any
@@ -44,8 +45,9 @@ def verify(
     """
     from hsa.analysis.output import analysis_json
     from hsa.analysis.redact import Door
-    from hsa.analysis.tshark import TsharkFailed, TsharkMissing, read_exchanges, version
-    from hsa.analysis.verify import REASONS, can_verify, compare, http_ports
+    from hsa.analysis.tshark import TsharkFailed, TsharkMissing, version
+    from hsa.analysis.verify import REASONS
+    from hsa.analysis.verify import verify as compare_with_tshark
     from hsa.cli.progress import exchanges_watched
     from hsa.cli.status import report
 
@@ -63,21 +65,20 @@ def verify(
     compared = 0
     for trace in analysis.traces:
         mine = [e for e in exchanges if e.trace == trace.index and e.stream is None]
-        if not can_verify(trace.file):
+        if not os.path.isfile(trace.file):
             remarks.append(f"{trace.file}: tshark cannot read it a second time")
             continue
         try:
-            theirs = read_exchanges(trace.file, http_ports(exchanges, trace.index))
+            found, complaint = compare_with_tshark(trace.file, trace.index, mine)
         except TsharkFailed as failure:
             remarks.append(f"{trace.file}: tshark reads nothing of it: {failure}")
             continue
-        if theirs.complaint:
-            remarks.append(f"{trace.file}: tshark says: {theirs.complaint}")
+        if complaint:
+            remarks.append(f"{trace.file}: tshark says: {complaint}")
         streams = {e.connection for e in mine}
-        others = [e for e in theirs.exchanges if not opt.narrowed(run.options) or e.stream in streams]
         compared += len(mine)
-        for difference in compare(trace.index, mine, others):
-            rows.append({"file": trace.file, **asdict(difference)})
+        kept = (d for d in found if not opt.narrowed(run.options) or d.connection in streams)
+        rows.extend({"file": trace.file, **asdict(difference)} for difference in kept)
     shown, rows = door.clean(analysis_json(analysis)), door.clean(rows)
     unexplained = sum(row["reason"] is None for row in rows)
     with open_output(output) as file:
