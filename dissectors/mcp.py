@@ -17,7 +17,7 @@ from urllib.parse import parse_qsl, urljoin
 
 from hsa.dissectors.answers import challenged
 from hsa.dissectors.bindings import Bindings, host_of, hosts_of
-from hsa.dissectors.mcp_answers import read_response
+from hsa.dissectors.mcp_answers import ERROR_ID_OF_TRANSPORT, read_response
 from hsa.dissectors.mcp_results import digest
 from hsa.dissectors.mcp_versions import HANDSHAKE_VERSIONS
 from hsa.dissectors.reading import HANDSHAKE_PHASES, Phase, Reading, Remark, Role
@@ -124,8 +124,9 @@ def by_method(view: View, bindings: Bindings) -> Reading | None:
 
 
 def by_stream(view: View, bindings: Bindings) -> Reading | None:
-    """Rule 19: an event stream whose first event is `endpoint`, whatever was asked. Rule 20: what goes to that URI."""
-    if view.verb == "GET" and _endpoint_given(view) is not None:
+    """Rule 19: an event stream whose first event is `endpoint`, whatever was asked and however. Rule 20: what goes to
+    that URI."""
+    if _endpoint_given(view) is not None:
         bindings.bind(view, "mcp")
         return _read(view, bindings, False)
     if view.verb == "POST" and len(bindings.endpoints) and _endpoint_of(view, bindings) is not None:
@@ -150,6 +151,24 @@ def preflight(view: View, bindings: Bindings) -> Reading | None:
     return reading
 
 
+def health_check(view: View) -> Reading | None:
+    """What else is no client's: a checker's GET or HEAD that is answered as MCP servers refuse, or that goes to where
+    they are by custom. It proves nothing, and is provisional."""
+    response = view.response
+    if view.verb not in ("GET", "HEAD") or response is None:
+        return None
+    agent = view.headers.get("user-agent", "").lower()
+    custom = agent.startswith(PROBE_AGENTS) and view.path.rstrip("/").endswith(("/mcp", "/sse"))
+    refused = view.status in (400, 405, 406) and any(
+        m.kind == "error" and m.rpc_id in (None, ERROR_ID_OF_TRANSPORT) for m in response.messages
+    )
+    if not custom and not refused and "mcp-session-id" not in view.answer_headers:
+        return None
+    reading = Reading("mcp", "health-check", Role.PING, Phase.OTHER, provisional=True, inferred=True)
+    read_response(view, reading)
+    return reading
+
+
 def by_binding(view: View, bindings: Bindings) -> Reading | None:
     """Tie-break 1: whatever else reaches a path that is known to speak MCP: streams, teardown, health checks,
     bodies that do not parse, methods of extensions."""
@@ -165,7 +184,10 @@ def _read(view: View, bindings: Bindings, modern: bool, *, by_path: bool = False
     given = _endpoint_given(view)
     if given is not None:
         _bind_endpoint(view, bindings, given)
-    if view.verb == "POST" or view.method is not None:
+        reading = Reading("mcp", "GET endpoint", Role.OPENING, Phase.SESSION, transport="http+sse")
+        reading.version = view.headers.get("mcp-protocol-version")
+        reading.client_name = text(member(view.params, "clientInfo", "name"))
+    elif view.verb == "POST" or view.method is not None:
         reading = _post(view, bindings, modern)
         reading.inferred = by_path and view.method is None
     else:
@@ -272,10 +294,6 @@ def _without_body(view: View, modern: bool, by_path: bool) -> Reading:
     if view.verb == "GET":
         last_event = headers.get("last-event-id")
         stream = view.accepts("text/event-stream") or (known and response is not None and response.event_stream)
-        if _endpoint_given(view) is not None:
-            reading = Reading("mcp", "GET endpoint", Role.OPENING, Phase.SESSION, era=None, version=version)
-            reading.transport = "http+sse"
-            return reading
         agent = headers.get("user-agent", "").lower()
         if last_event is not None or (stream and not agent.startswith(PROBE_AGENTS)):
             operation = "GET stream" if last_event is None else "GET resume"

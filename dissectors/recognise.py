@@ -80,6 +80,7 @@ RULES: tuple[Rule, ...] = (
     _plain(other_agents.agora),
     _bound,
     _by_error,
+    _plain(mcp.health_check),
     _plain(other_agents.unknown),
 )
 

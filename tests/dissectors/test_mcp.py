@@ -225,10 +225,32 @@ def test_delete_is_teardown(status: str) -> None:
     assert reading.answer is not None and reading.answer.ok is status.startswith("2")
 
 
+JSON_406 = "HTTP/1.1 406 Not Acceptable\nContent-Type: application/json"
+
+
+@pytest.mark.parametrize(
+    ("path", "agent", "told", "got", "seen"),
+    [
+        ("/mcp", "kube-probe/1.31", "HTTP/1.1 405 X", b"", True),
+        ("/base/mcp/", "kube-probe/1.31", STREAM, b"", True),
+        ("/x", "curl/8", JSON_406, error(-32600, "Not Acceptable", "server-error"), True),
+        ("/x", "curl/8", JSON_406, error(-32600, "Not Acceptable", None), True),
+        ("/x", "curl/8", "HTTP/1.1 400 X\nmcp-session-id: bogus", b"", True),
+        ("/healthz", "kube-probe/1.31", "HTTP/1.1 200 OK", b"ok", False),
+        ("/mcp", "curl/8", "HTTP/1.1 404 X", b"", False),
+        ("/x", "curl/8", JSON_406, {"error": "x"}, False),
+    ],
+)
+def test_health_checks_without_any_client(path: str, agent: str, told: str, got: Any, seen: bool) -> None:
+    reading = Recogniser().read(get(path, told, got, headers=f"user-agent: {agent}\naccept: */*\n"))
+    assert (reading is not None) is seen
+    if reading is not None:
+        assert (reading.operation, reading.role, reading.provisional) == ("health-check", Role.PING, True)
+
+
 @pytest.mark.parametrize("agent", ["kube-probe/1.30", "curl/8.0"])
 def test_health_checks_of_a_known_path(agent: str) -> None:
     probe = get("/mcp", "HTTP/1.1 406 Not Acceptable", headers=f"user-agent: {agent}\naccept: */*\n")
-    assert Recogniser().read(probe) is None
     reading = bound().read(probe)
     assert reading is not None
     assert (reading.operation, reading.role, reading.provisional) == ("health-check", Role.PING, True)
@@ -379,9 +401,14 @@ def test_other_streams_with_an_event_called_endpoint(data: str) -> None:
 
 
 def test_an_endpoint_event_in_answer_to_a_post() -> None:
-    reading = read(post(INITIALIZE, event("/messages?x=1", "endpoint"), path="/sse", told=STREAM))
-    assert reading.operation == "initialize" and reading.answer is not None
-    assert (reading.answer.ok, reading.answer.cause) == (False, "other")
+    recogniser = Recogniser()
+    got = event(f"/messages?session_id={TOKEN}", "endpoint") + event(result({}, 1))
+    reading = recogniser.read(post(INITIALIZE, got, path="/sse", told=STREAM))
+    assert reading is not None and (reading.operation, reading.role) == ("GET endpoint", Role.OPENING)
+    assert (reading.transport, reading.client_name, reading.rpc_id) == ("http+sse", "mcp", None)
+    assert reading.answer is not None and reading.answer.endpoint == f"/messages?session_id={TOKEN}"
+    reading = recogniser.read(post(INITIALIZE, b"Accepted", path=f"/messages?session_id={TOKEN}", told=POSTED))
+    assert reading is not None and reading.endpoint == f"/messages?session_id={TOKEN}"
 
 
 def test_an_endpoint_event_counts_under_a_version_header_too() -> None:
