@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from hsa.capture.records import Int64
 from hsa.dissectors.connection import Endpoint, FailedConnection
-from hsa.dissectors.flows import NEW, Conversations, Groups, keys_of
+from hsa.dissectors.flows import NEW, Conversations, Groups, endpoint_keys
 from hsa.dissectors.ip import Addresses
 from hsa.dissectors.packets import ACK, RST, SYN, Packets
 from hsa.dissectors.reassembly import COPY_NS
@@ -27,11 +27,7 @@ def update(packets: Packets, groups: Groups, passive: Int64, table: Conversation
     group = np.repeat(np.arange(len(passive)), sizes)
     flags, t_ns, frame = packets.flags[row], packets.t_ns[row], packets.frame[row]
     target = groups.rows[passive]
-    head, last = begin, end - 1
-
-    fresh = table.first_ns[target] < 0
-    table.first_ns[target[fresh]] = t_ns[head[fresh]]
-    table.first_frame[target[fresh]] = frame[head[fresh]]
+    last = end - 1
     table.last_ns[target] = np.maximum(t_ns[last], table.last_ns[target])
     table.last_frame[target] = frame[last]
     own = np.bincount(group, weights=side == 0, minlength=len(passive)).astype(np.int32)
@@ -88,19 +84,8 @@ def refuse(packets: Packets, table: Conversations) -> None:
     refusals = packets.refusals
     if not refusals:
         return
-    empty = np.zeros(0, np.int64)
-    quoted = Packets(
-        packets.data, b"", packets.addresses, *(
-            {
-                "source": np.array([r.source for r in refusals], np.int64),
-                "destination": np.array([r.destination for r in refusals], np.int64),
-                "source_port": np.array([r.source_port for r in refusals], np.int64),
-                "destination_port": np.array([r.destination_port for r in refusals], np.int64),
-            }.get(name, empty)
-            for name in Packets.__slots__[3:-1]
-        ),
-    )  # fmt: skip
-    keys, side = keys_of(quoted)
+    columns = np.array([refusal[2:] for refusal in refusals], np.int64).T
+    keys, side = endpoint_keys(*columns)
     rows = table.table.find(keys)
     for refusal, row, sender in zip(refusals, rows.tolist(), side.tolist(), strict=True):
         if row >= 0 and table.syn_ack_ns[row] < 0 and table.rst_ns[row] < 0 and table.state[row] == NEW:
@@ -112,7 +97,8 @@ def refuse(packets: Packets, table: Conversations) -> None:
 def failed(table: Conversations, start: int = 0, stop: int | None = None) -> NDArray[np.bool_]:
     """Which rows are attempts that no connection came of: SYN seen, no SYN-ACK, no payload."""
     part = slice(start, table.size if stop is None else stop)
-    return (table.state[part] == NEW) & (table.syns[part] > 0) & (table.syn_ack_ns[part] < 0)
+    quiet: NDArray[np.bool_] = table.state[part] == NEW
+    return quiet & (table.syns[part] > 0) & (table.syn_ack_ns[part] < 0)
 
 
 def describe(table: Conversations, addresses: Addresses, row: int) -> FailedConnection:

@@ -170,9 +170,11 @@ class Conversations:
 class Groups:
     """The packets of one block in order of conversation, then of the capture."""
 
-    __slots__ = ("order", "rows", "side", "starts", "stops")
+    __slots__ = ("high_port", "low_port", "order", "rows", "side", "starts", "stops")
 
-    def __init__(self, order: Int64, side: NDArray[np.int8], starts: Int64, stops: Int64, rows: Int64) -> None:
+    def __init__(
+        self, order: Int64, side: NDArray[np.int8], starts: Int64, stops: Int64, rows: Int64, table: Conversations
+    ) -> None:
         self.order = order
         """Positions in `Packets`."""
         self.side = side
@@ -182,12 +184,18 @@ class Groups:
         self.stops = stops
         self.rows = rows
         """Row of `Conversations` of each group. A row may have several groups only in different blocks."""
+        self.low_port = table.port_0[rows]
+        """Ports of sides 0 and 1 of each group."""
+        self.high_port = table.port_1[rows]
 
 
 def keys_of(packets: Packets) -> tuple[UInt64, NDArray[np.int8]]:
     """(key of the pair of endpoints, sending side) of each packet."""
-    source, destination = packets.source, packets.destination
-    up, down = packets.source_port, packets.destination_port
+    return endpoint_keys(packets.source, packets.destination, packets.source_port, packets.destination_port)
+
+
+def endpoint_keys(source: Int64, destination: Int64, up: Int64, down: Int64) -> tuple[UInt64, NDArray[np.int8]]:
+    """The same for columns of addresses and ports."""
     side = (source > destination) | ((source == destination) & (up > down))
     low, high = np.where(side, destination, source), np.where(side, source, destination)
     ports = np.where(side, down << 16 | up, up << 16 | down)
@@ -261,7 +269,7 @@ def assign(packets: Packets, keys: UInt64, side: NDArray[np.int8], trace: Int64,
         pick[new] = True
     table.table.put(group_keys[pick], rows[pick])
     _number(packets, table, order, starts, rows, new, trace)
-    return Groups(order, side, starts, stops, rows)
+    return Groups(order, side, starts, stops, rows, table)
 
 
 def _first(mask: NDArray[np.bool_], starts: Int64, n: int) -> Int64:
@@ -299,6 +307,10 @@ def _add_new(
     table.address_1[made] = np.where(flip, source, destination)
     table.port_0[made] = np.where(flip, down, up)
     table.port_1[made] = np.where(flip, up, down)
+    table.first_ns[made], table.first_frame[made] = packets.t_ns[packet], packets.frame[packet]
+    opens = (packets.flags[packet] & (SYN | ACK)) == SYN
+    table.opener[made] = np.where(opens, side[at], -1)
+    table.syn_ns[made] = np.where(opens, packets.t_ns[packet], -1)
     rows[new] = np.arange(first, first + len(new))
 
 

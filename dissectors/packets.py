@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -106,6 +106,8 @@ class Packets:
     timestamp where IP has none."""
     weak: NDArray[np.bool_]
     """`mark` is only window and timestamp."""
+    option: Int64
+    """First four bytes of the TCP options; 0 without options."""
     vlan: Int32
     damage: Int64
     """Bits of `DAMAGE_*`."""
@@ -124,7 +126,7 @@ class Packets:
 
 _COLUMNS = (
     "frame", "t_ns", "interface", "original", "source", "destination", "source_port", "destination_port", "seq", "ack",
-    "flags", "window", "header", "offset", "length", "captured", "mark", "weak", "vlan", "damage",
+    "flags", "window", "header", "offset", "length", "captured", "mark", "weak", "option", "vlan", "damage",
 )  # fmt: skip
 
 
@@ -175,7 +177,7 @@ class PacketDecoder:
             self._count(name, count)
         for kind, count in found.unknown.items():
             self.unknown_links[kind] = self.unknown_links.get(kind, 0) + count
-        columns: list[dict[str, NDArray[np.generic]]] = []
+        columns: list[dict[str, NDArray[Any]]] = []
         refusals: list[Refusal] = []
         extra = bytearray()
         before = found.start - records.offset
@@ -213,7 +215,7 @@ class PacketDecoder:
 
     def _tcp(
         self, records: Records, data: Bytes, base: int, ip: Datagrams, end: Int64, vlan: Int32
-    ) -> dict[str, NDArray[np.generic]]:
+    ) -> dict[str, NDArray[Any]]:
         """Columns of the packets in `ip`, all TCP. `end`: where each packet's captured bytes stop."""
         words = data.rows(ip.start, 32).view(">u4")
         ports = words[:, 0].astype(np.int64)
@@ -255,6 +257,7 @@ class PacketDecoder:
             "captured": captured,
             "mark": np.where(weak, stamp << 16 | window, ip.identification),
             "weak": weak,
+            "option": np.where(size > 20, words[:, 5], 0).astype(np.int64),
             "vlan": vlan[rows],
             "damage": ip.offload * DAMAGE_OFFLOAD + short * DAMAGE_SHORT,
         }
@@ -333,7 +336,7 @@ class PacketDecoder:
         at: NDArray[np.intp],
         vlan: Int32,
         extra: bytearray,
-    ) -> Iterator[dict[str, NDArray[np.generic]]]:
+    ) -> Iterator[dict[str, NDArray[Any]]]:
         """Fragments: columns of the TCP packets that they complete, whose bytes are appended to `extra`."""
         for i in at.tolist():
             row, start, length = int(ip.rows[i]), int(ip.start[i]), int(ip.length[i])
@@ -367,14 +370,14 @@ class PacketDecoder:
             )
             extra += body
             columns["original"] = np.full(len(columns["rows"]), original, np.int64)
-            columns["damage"] = columns["damage"] | DAMAGE_FRAGMENTS  # type: ignore[operator]
+            columns["damage"] = columns["damage"] | DAMAGE_FRAGMENTS
             yield columns
 
     def _count(self, name: str, times: int) -> None:
         self.other[name] = self.other.get(name, 0) + times
 
 
-def _take(ip: Datagrams, which: NDArray[np.generic]) -> Datagrams:
+def _take(ip: Datagrams, which: NDArray[Any]) -> Datagrams:
     return Datagrams(
         ip.rows[which],
         ip.protocol[which],
@@ -391,7 +394,7 @@ def _take(ip: Datagrams, which: NDArray[np.generic]) -> Datagrams:
 
 def _gather(
     records: Records,
-    columns: list[dict[str, NDArray[np.generic]]],
+    columns: list[dict[str, NDArray[Any]]],
     extra: bytes,
     addresses: Addresses,
     refusals: list[Refusal],
@@ -407,4 +410,4 @@ def _gather(
         rows = np.concatenate([c["rows"] for c in columns])
         order = np.argsort(rows, kind="stable")
         merged = {name: np.concatenate([c[name] for c in columns])[order] for name in _COLUMNS}
-    return Packets(records.data, extra, addresses, *(merged[name] for name in _COLUMNS), refusals)  # type: ignore[arg-type]
+    return Packets(records.data, extra, addresses, refusals=refusals, **{name: merged[name] for name in _COLUMNS})

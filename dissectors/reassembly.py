@@ -134,9 +134,9 @@ class Flow:
         "held_bytes",
         "kept",
         "last_ns",
-        "mss",
         "over",
         "row",
+        "segment_size",
         "sure",
     )  # fmt: skip
 
@@ -156,7 +156,7 @@ class Flow:
         self.held: list[Piece] = []
         """Pieces kept until it is known what the stream carries."""
         self.held_bytes = 0
-        self.mss = 0
+        self.segment_size = 0
         """Smaller of the announced maximum segment sizes; 0 while unknown."""
         self.over = False
         self.ends_ns = -1

@@ -4,6 +4,8 @@ All checks are vector operations over the packets of the connections that matter
 directions, every packet begins where the one before ended, nothing acknowledges bytes that were not seen yet, and
 all payload is captured. What passes is handed on in runs: packets of one direction without payload of the other
 between them. What does not is left to `reassembly`, packet by packet.
+
+Pairs of lists per side are flat: index 2 * connection + side.
 """
 
 from __future__ import annotations
@@ -14,21 +16,25 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hsa.capture.records import Int64
+from hsa.dissectors.contract import Seen
 from hsa.dissectors.flows import Groups
 from hsa.dissectors.packets import ACK, FIN, RST, SYN, Packets
 from hsa.dissectors.reassembly import COPY_NS, SEQUENCE, WEAK_COPY_NS
 
+Bool = NDArray[np.bool_]
+
 _HALF = 0x80000000
+_SEGMENT_SIZE_OPTION = 0x0204
+"""Kind and length of the option that announces the largest segment; nearly every stack puts it first."""
+_MAKE_SEEN = Seen._make
 
 
 @dataclass(slots=True)
 class Runs:
-    """Packets of live connections ordered by connection, then as captured; facts per connection; runs.
-
-    Pairs are indexed by side. Positions count within the arrays here, but for `row`, which is that in `Packets`.
-    """
+    """Packets of live connections ordered by connection, then as captured; facts per connection; runs."""
 
     row: Int64
+    """Position in `Packets`; the columns below are parallel to it."""
     side: NDArray[np.int8]
     seq: Int64
     ack: Int64
@@ -39,34 +45,51 @@ class Runs:
     t_ns: Int64
     frame: Int64
     mark: Int64
-    weak: NDArray[np.bool_]
-    copy: NDArray[np.bool_]
+    weak: Bool
+    copy: Bool
     """Another copy of the packet before it in its direction."""
-    signed_size: NDArray[np.int32]
-    """Original lengths, negative for side 1."""
+    sizes: NDArray[np.int32]
+    """Original lengths, negative for the side that `client` takes for the server."""
+
+    client: list[int]
+    """Side of the client of each connection as far as its SYN or its ports tell."""
+    sure: list[bool]
+    """A SYN told."""
     begin: list[int]
     """First packet of each connection, and the one behind its last."""
     end: list[int]
     in_order: list[bool]
-    next: tuple[list[int], list[int]]
-    """Sequence number that follows; -1 while unknown."""
-    acked: tuple[list[int], list[int]]
-    """Last acknowledgement sent *to* this side's data; -1 when none."""
-    payload: tuple[list[int], list[int]]
-    packets: tuple[list[int], list[int]]
-    """Packets, copies left out."""
+    whole: list[bool]
+    """In order from SYN to both FINs, all acknowledged: nothing of it is still to come."""
     copies: list[int]
     clock_steps: list[int]
     biggest: list[int]
     """Longest payload."""
+    segment_size: list[int]
+    """Smallest maximum segment size announced; 0 when none was."""
     damage: list[int]
-    control_first: list[int]
-    """Range of `control` that belongs to each connection."""
-    control_last: list[int]
-    control: list[tuple[int, int, int, int, int, int]]
-    """SYN, FIN and RST packets, copies left out: position, row, side, flags, time, frame."""
-    first_ack: tuple[list[int], list[int]]
-    """First packet of each side with ACK and without SYN and RST; -1 without one."""
+    seen: list[Seen]
+    """First and last packet of each connection."""
+
+    next: list[int]
+    """Sequence number that follows, per side; -1 while unknown."""
+    acked: list[int]
+    """Last acknowledgement given to the side's data; -1 when none."""
+    payload: list[int]
+    packets: list[int]
+    """Packets, copies left out."""
+    syns: list[int]
+    """SYN packets without ACK, copies left out."""
+    syn_ns: list[int]
+    """Times of the side's first SYN, SYN-ACK, FIN, RST, and packet with ACK alone; -1 without one."""
+    answer_ns: list[int]
+    fin_ns: list[int]
+    rst_ns: list[int]
+    ack_ns: list[int]
+    fin_at: list[int]
+    """Positions of the first FIN and RST; -1 without one."""
+    rst_at: list[int]
+
     run_first: list[int]
     """Range of runs of each connection."""
     run_last: list[int]
@@ -76,11 +99,14 @@ class Runs:
     run_to: list[int]
     run_row: list[int]
     """Row of the first packet of each run."""
-    run_seen: list[tuple[int, int, int, int]]
-    """Frames and times of the first and last packet of each run."""
+    run_seen: list[Seen]
     run_offset: list[int]
     """Where the payload of its first packet is, and how long it is."""
     run_length: list[int]
+    run_list: list[int]
+    """Where the packets of each short run begin in `lists`."""
+    lists: tuple[list[int], list[int], list[int], list[int]]
+    """Offsets, lengths, frames and times of the packets of short runs."""
     data_offset: Int64
     """Payload packets, copies left out: where, how long, which frame, when."""
     data_length: Int64
@@ -88,9 +114,14 @@ class Runs:
     data_ns: Int64
 
 
-def arrange(packets: Packets, groups: Groups, live: Int64, next_0: Int64, next_1: Int64) -> Runs:
-    """Arrange the packets of the groups in `live`. `next_0`, `next_1`: sequence number expected next of each side of
-    each of them, -1 where unknown."""
+def arrange(
+    packets: Packets, groups: Groups, live: Int64, expected: Int64, opener: NDArray[np.int8], short_run: int
+) -> Runs:
+    """Arrange the packets of the groups in `live`.
+
+    `expected`: sequence number expected next of each side (flat), -1 where unknown; `opener`: side that sent the SYN
+    in earlier blocks, -1 where unknown; `short_run`: packets of a run up to which they are listed.
+    """
     count = len(live)
     sizes = groups.stops[live] - groups.starts[live]
     end = np.cumsum(sizes)
@@ -103,7 +134,7 @@ def arrange(packets: Packets, groups: Groups, live: Int64, next_0: Int64, next_1
     side = groups.side[at]
     seq, ack, flags, length = packets.seq[row], packets.ack[row], packets.flags[row], packets.length[row]
     captured, t_ns, mark, weak = packets.captured[row], packets.t_ns[row], packets.mark[row], packets.weak[row]
-    advance = length + ((flags & SYN) > 0) + ((flags & FIN) > 0)
+    frame, offset = packets.frame[row], packets.offset[row]
     chain = group * 2 + side
     # packets of one direction behind each other
     bits = max(1, int(total - 1).bit_length())
@@ -115,71 +146,132 @@ def arrange(packets: Packets, groups: Groups, live: Int64, next_0: Int64, next_1
     if copy.any():
         copies = np.bincount(group[copy], minlength=count)
         order = order[~copy[order]]
-    after = (seq + advance) & SEQUENCE
+    real = ~copy
+    after = (seq + length + ((flags & SYN) > 0) + ((flags & FIN) > 0)) & SEQUENCE
     chains = chain[order]
     head = np.ones(len(order), np.bool_)
     head[1:] = chains[1:] != chains[:-1]
-    expected_next = np.empty(2 * count, np.int64)
-    expected_next[0::2], expected_next[1::2] = next_0, next_1
-    expected = np.empty(len(order), np.int64)
-    expected[1:] = after[order[:-1]]
-    stored = expected_next[chains[head]]
+    wanted = np.empty(len(order), np.int64)
+    wanted[1:] = after[order[:-1]]
     heads = order[head]
-    expected[head] = np.where(stored < 0, seq[heads], stored)
-    wrong = seq[order] != expected
+    stored = expected[chains[head]]
+    wanted[head] = np.where(stored < 0, seq[heads], stored)
     bad = np.zeros(count, np.bool_)
-    bad[group[order[wrong]]] = True
-    tails = order[np.append(head[1:], True)] if len(order) else order
-    final = expected_next.copy()
+    bad[group[order[seq[order] != wanted]]] = True
+    tails = order[np.append(head[1:], True)]
+    final = expected.copy()
     final[chain[tails]] = after[tails]
-    odd = (captured < length) | ((length > 0) & ((flags & SYN) > 0))
-    if odd.any():
-        bad[group[odd]] = True
+    bad[group[(captured < length) | ((length > 0) & ((flags & SYN) > 0))]] = True
     steps = np.zeros(total, np.bool_)
     steps[1:] = t_ns[1:] < t_ns[:-1]
     steps[begin] = False
-    clock_steps = np.bincount(group[steps], minlength=count) if steps.any() else np.zeros(count, np.int64)
+    clock_steps = np.bincount(group[steps], minlength=count)
     bad |= clock_steps > 0
-    bad[group[_early(position, begin, group, side, seq, ack, flags, length, after, expected_next, copy)]] = True
-    # the last acknowledgement of each side, given to the other side's data
-    acknowledged = np.full(2 * count, -1, np.int64)
+    bad[group[_early(position, begin, group, side, seq, ack, flags, length, after, expected, real)]] = True
+    acked = np.full(2 * count, -1, np.int64)
     speaks = (flags[tails] & (ACK | RST)) == ACK
-    acknowledged[chain[tails[speaks]] ^ 1] = ack[tails[speaks]]
-    payload = np.bincount(chain[order], weights=length[order], minlength=2 * count).astype(np.int64)
-    seen = np.bincount(chain[order], minlength=2 * count)
-    biggest = np.maximum.reduceat(length, begin)
-    damaged = packets.damage[row]
-    damage = np.bitwise_or.reduceat(damaged, begin) if damaged.any() else np.zeros(count, np.int64)
-    opens = ((flags & (SYN | ACK | RST)) == ACK) & ~copy
-    first_ack = np.full(2 * count, total, np.int64)
-    np.minimum.at(first_ack, chain[opens], position[opens])
-    first_ack[first_ack == total] = -1
-    frame = packets.frame[row]
-    control = np.flatnonzero(((flags & (SYN | FIN | RST)) > 0) & ~copy)
-    data = np.flatnonzero((length > 0) & ~copy)
+    acked[chain[tails[speaks]] ^ 1] = ack[tails[speaks]]
+
+    control = np.flatnonzero(((flags & (SYN | FIN | RST)) > 0) & real)
+    kinds = flags[control]
+
+    def first_of(which: Int64) -> Int64:
+        """Position of the first of these packets on each side; -1 without one."""
+        out = np.full(2 * count, -1, np.int64)
+        back = which[::-1]
+        out[chain[back]] = back  # of several, the one assigned last stays
+        return out
+
+    syn = control[(kinds & (SYN | ACK)) == SYN]
+    answer = control[(kinds & (SYN | ACK)) == SYN | ACK]
+    syn_at, answer_at = first_of(syn), first_of(answer)
+    fin_at, rst_at = first_of(control[(kinds & FIN) > 0]), first_of(control[(kinds & RST) > 0])
+    ack_at = first_of(np.flatnonzero(((flags & (SYN | ACK | RST)) == ACK) & real))
+    if len(syn) or len(answer):
+        opener = opener.copy()
+        for told, swap in ((syn_at, 0), (answer_at, 1)):
+            for which in (0, 1):
+                unknown = (opener < 0) & (told[which::2] >= 0)
+                opener[unknown] = which ^ swap
+    sure = opener >= 0
+    low = groups.low_port[live] >= groups.high_port[live]
+    client = np.where(sure, opener, np.where(low, 0, 1)).astype(np.int8)
+    whole = (
+        ~bad
+        & sure
+        & (fin_at.reshape(-1, 2) >= 0).all(axis=1)
+        & (rst_at.reshape(-1, 2) < 0).all(axis=1)
+        & (expected.reshape(-1, 2) < 0).all(axis=1)
+        & (acked == final).reshape(-1, 2).all(axis=1)
+        & (((syn_at >= 0) | (answer_at >= 0)).reshape(-1, 2)).all(axis=1)
+    )
+
+    data = np.flatnonzero((length > 0) & real)
     turn = np.ones(len(data), np.bool_)
     turn[1:] = chain[data[1:]] != chain[data[:-1]]
     run_from = np.flatnonzero(turn)
     run_to = np.append(run_from[1:], len(data)) if len(data) else run_from
     first, last = data[run_from], data[run_to - 1]
     run_group = group[first]
-    offset = packets.offset[row]
+    data_offset, data_length, data_frame, data_ns = offset[data], length[data], frame[data], t_ns[data]
+    run_size = run_to - run_from
+    short = (run_size > 1) & (run_size <= short_run)
+    listed = np.flatnonzero(np.repeat(short, run_size)) if short.any() else run_from[:0]
+    run_list = np.cumsum(np.where(short, run_size, 0)) - run_size
     return Runs(
-        row, side, seq, ack, flags, length, captured, offset, t_ns, frame, mark, weak, copy,
-        np.where(side == 0, packets.original[row], -packets.original[row]).astype(np.int32),
-        begin.tolist(), end.tolist(), (~bad).tolist(), (final[0::2].tolist(), final[1::2].tolist()),
-        (acknowledged[0::2].tolist(), acknowledged[1::2].tolist()),
-        (payload[0::2].tolist(), payload[1::2].tolist()), (seen[0::2].tolist(), seen[1::2].tolist()),
-        copies.tolist(), clock_steps.tolist(), biggest.tolist(), damage.tolist(),
-        np.searchsorted(control, begin).tolist(), np.searchsorted(control, end).tolist(),
-        list(zip(*(c[control].tolist() for c in (position, row, side, flags, t_ns, frame)), strict=True)),
-        (first_ack[0::2].tolist(), first_ack[1::2].tolist()),
-        np.searchsorted(run_group, np.arange(count)).tolist(),
-        np.searchsorted(run_group, np.arange(count), side="right").tolist(),
-        side[first].tolist(), run_from.tolist(), run_to.tolist(), row[first].tolist(),
-        list(zip(frame[first].tolist(), frame[last].tolist(), t_ns[first].tolist(), t_ns[last].tolist(), strict=True)),
-        offset[first].tolist(), length[first].tolist(), offset[data], length[data], frame[data], t_ns[data],
+        row=row, side=side, seq=seq, ack=ack, flags=flags, length=length, captured=captured, offset=offset, t_ns=t_ns,
+        frame=frame, mark=mark, weak=weak, copy=copy,
+        sizes=np.where(side == client[group], packets.original[row], -packets.original[row]).astype(np.int32),
+        client=client.tolist(), sure=sure.tolist(), begin=begin.tolist(), end=end.tolist(),
+        in_order=(~bad).tolist(), whole=whole.tolist(), copies=copies.tolist(), clock_steps=clock_steps.tolist(),
+        biggest=np.maximum.reduceat(length, begin).tolist(),
+        segment_size=_segment_sizes(packets, row, group, np.concatenate((syn, answer)), count).tolist(),
+        damage=np.bitwise_or.reduceat(packets.damage[row], begin).tolist(),
+        seen=_seen(frame, t_ns, begin, end - 1),
+        next=final.tolist(), acked=acked.tolist(),
+        payload=np.bincount(chain[data], weights=data_length, minlength=2 * count).astype(np.int64).tolist(),
+        packets=np.bincount(chain[order], minlength=2 * count).tolist(),
+        syns=np.bincount(chain[syn], minlength=2 * count).tolist(),
+        syn_ns=_times(t_ns, syn_at), answer_ns=_times(t_ns, answer_at), fin_ns=_times(t_ns, fin_at),
+        rst_ns=_times(t_ns, rst_at), ack_ns=_times(t_ns, ack_at), fin_at=fin_at.tolist(), rst_at=rst_at.tolist(),
+        run_first=np.searchsorted(run_group, np.arange(count)).tolist(),
+        run_last=np.searchsorted(run_group, np.arange(count), side="right").tolist(),
+        run_side=side[first].tolist(), run_from=run_from.tolist(), run_to=run_to.tolist(), run_row=row[first].tolist(),
+        run_seen=_seen(frame, t_ns, first, last), run_offset=offset[first].tolist(), run_length=length[first].tolist(),
+        run_list=run_list.tolist(),
+        lists=(
+            data_offset[listed].tolist(), data_length[listed].tolist(), data_frame[listed].tolist(),
+            data_ns[listed].tolist(),
+        ),
+        data_offset=data_offset, data_length=data_length, data_frame=data_frame, data_ns=data_ns,
     )  # fmt: skip
+
+
+def _times(t_ns: Int64, where: Int64) -> list[int]:
+    times: list[int] = np.where(where >= 0, t_ns[where], -1).tolist()
+    return times
+
+
+def _seen(frame: Int64, t_ns: Int64, first: Int64, last: Int64) -> list[Seen]:
+    return list(
+        map(
+            _MAKE_SEEN,
+            zip(frame[first].tolist(), frame[last].tolist(), t_ns[first].tolist(), t_ns[last].tolist(), strict=True),
+        )
+    )
+
+
+def _segment_sizes(packets: Packets, row: Int64, group: Int64, syns: Int64, count: int) -> Int64:
+    """Smallest maximum segment size that the SYN packets of each connection announce; 0 without one."""
+    out = np.zeros(count, np.int64)
+    if not len(syns):
+        return out
+    option = packets.option[row[syns]]
+    there = option >> 16 == _SEGMENT_SIZE_OPTION
+    size, of = option[there] & 0xFFFF, group[syns[there]]
+    down = np.argsort(-size, kind="stable")
+    out[of[down]] = size[down]  # the smallest is assigned last
+    return out
 
 
 def _copies(
@@ -190,17 +282,17 @@ def _copies(
     flags: Int64,
     length: Int64,
     mark: Int64,
-    weak: NDArray[np.bool_],
+    weak: Bool,
     t_ns: Int64,
-) -> NDArray[np.bool_]:
+) -> Bool:
     """Packets that are another copy of the one before them in their direction."""
     out = np.zeros(len(order), np.bool_)
     now, before = order[1:], order[:-1]
     same = (
-        (chain[now] == chain[before])
-        & (seq[now] == seq[before])
+        (seq[now] == seq[before])
         & (mark[now] == mark[before])
         & (length[now] == length[before])
+        & (chain[now] == chain[before])
     )
     if same.any():
         now, before = now[same], before[same]
@@ -220,17 +312,15 @@ def _early(
     flags: Int64,
     length: Int64,
     after: Int64,
-    expected_next: Int64,
-    copy: NDArray[np.bool_],
+    expected: Int64,
+    real: Bool,
 ) -> Int64:
     """Packets with payload that acknowledge bytes which the other side has not been seen to send."""
-    real = ~copy
     last_0 = np.maximum.accumulate(np.where((side == 0) & real, position, -1))
     last_1 = np.maximum.accumulate(np.where((side == 1) & real, position, -1))
     speaking = np.flatnonzero((length > 0) & ((flags & ACK) > 0) & real)
     other = np.where(side[speaking] == 0, last_1[speaking], last_0[speaking])
     inside = other >= begin[group[speaking]]
-    stored = expected_next[group[speaking] * 2 + 1 - side[speaking]]
-    sent = np.where(inside, after[other], stored)
+    sent = np.where(inside, after[other], expected[group[speaking] * 2 + 1 - side[speaking]])
     ahead = (ack[speaking] - sent + _HALF & SEQUENCE) - _HALF
     return speaking[(sent >= 0) & (ahead > 0)]
