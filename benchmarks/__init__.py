@@ -1,0 +1,1 @@
+"""Speed and memory of hsa beside tshark, on captures that are generated for it."""
