@@ -11,7 +11,6 @@ Source: MCP specification 2024-11-05, 2025-03-26, 2025-06-18, 2025-11-25, 2026-0
 from __future__ import annotations
 
 import base64
-import binascii
 from typing import Any
 from urllib.parse import parse_qsl, urljoin
 
@@ -279,7 +278,7 @@ def decode_header(value: str) -> str:
         return value
     try:
         return base64.b64decode(value[9:-2], validate=True).decode()
-    except (binascii.Error, UnicodeDecodeError):
+    except ValueError:
         return value
 
 

@@ -230,7 +230,7 @@ def _session_id(view: View, reading: Reading, answer: Answer) -> None:
         return
     if answer.ok and reading.session is not None and reading.operation != "initialize":
         reading.remarks.append(Remark("rotated", "another session id in the answer than in the request"))
-    accepted = answer.ok or answer.cause == "version-mismatch"
+    accepted = answer.ok or (answer.code is None and answer.cause in ("version-mismatch", "malformed-metadata"))
     if reading.operation == "initialize" and accepted and 200 <= (answer.status or 0) < 300:
         answer.session = issued
     else:

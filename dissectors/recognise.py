@@ -51,7 +51,8 @@ def _by_error(view: View, bindings: Bindings) -> Reading | None:
     if view.method is None or view.response is None or not view.response.messages:
         return None
     error = view.response.messages[0].error
-    if member(error, "code") in MODERN_ERRORS:
+    code = member(error, "code")
+    if type(code) is int and code in MODERN_ERRORS:
         return mcp.modern(view, bindings)
     details = member(error, "data")
     if type(details) is list and any(member(d, "domain") == "a2a-protocol.org" for d in details[:16]):

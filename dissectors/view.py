@@ -170,7 +170,7 @@ def counter(rpc_id: str | int | float | None) -> int | None:
     if type(rpc_id) is int:
         return rpc_id if rpc_id >= 0 else None
     if type(rpc_id) is float:
-        return int(rpc_id) if rpc_id >= 0 and rpc_id.is_integer() else None
+        return int(rpc_id) if 0 <= rpc_id <= 2**53 and rpc_id.is_integer() else None
     if type(rpc_id) is str and len(rpc_id) <= 15 and rpc_id.isascii() and rpc_id.isdigit():
         return int(rpc_id)
     return None

@@ -250,3 +250,9 @@ def test_another_session_id_in_mid_session_is_remarked() -> None:
     reading = read(made)
     assert kinds(reading) == ["rotated"]
     assert reading.answer is not None and (reading.answer.session, reading.answer.leaked_session) == (None, "other")
+
+
+def test_a_session_is_issued_even_with_a_document_that_is_no_good() -> None:
+    for got in (b'{"jsonrpc": "2.0", "id": 1, "res', result({**AGREED, "protocolVersion": "2099-01-01"})):
+        found = answer(post(INITIALIZE, got, told=JSON + "\nmcp-session-id: s1"))
+        assert (found.ok, found.session, found.leaked_session) == (False, "s1", None)

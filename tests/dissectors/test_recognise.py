@@ -106,6 +106,7 @@ def agents() -> list[HttpExchange]:
         post(test_acp.INPUT, test_acp.run("completed"), path="/runs"),
         get(f"/runs/{test_acp.RUN}", JSON, test_acp.run("failed")),
         get("/.well-known/oauth-authorization-server", JSON, {"issuer": "https://a", "token_endpoint": "https://a/t"}),
+        post(request("x/y"), error(-32021, "no", 1, [{"domain": "a2a-protocol.org"}]), path="/rpc"),
         post(
             [request("tools/list", 2), request("prompts/list", 3)],
             [result({"tools": []}, 2), result({"prompts": []}, 3)],
@@ -134,6 +135,7 @@ def test_one_of_everything() -> None:
         ("acp", "runs.create"),
         ("acp", "runs.read"),
         ("mcp", "authorization-server-metadata"),
+        ("mcp", "x/y"),
         ("mcp", "tools/list"),
     ]
 
@@ -198,6 +200,12 @@ JUNK = st.recursive(
 )
 
 
+NAMES = ["mcp-method", "mcp-name", "mcp-session-id", "a2a-version", "location", "www-authenticate", "authorization"]
+VALUES = st.text(st.characters(codec="latin-1"), max_size=12) | st.sampled_from(
+    ["=?base64?\xff?=", "=?base64?w6Q=?=", "http://[x", 'Bearer resource_metadata="http://[x"', "1.0", "2026-07-28"]
+)
+
+
 def _places(document: Any, place: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
     found = [place]
     items = (
@@ -237,6 +245,11 @@ def _hurt(data: st.DataObject) -> HttpExchange:
         again = _again(made, side, body[:cut])
     else:
         again = made
+    sides = [side for side in (again.request, again.response) if side is not None and side.headers]
+    if sides and data.draw(st.booleans()):
+        headers = data.draw(st.sampled_from(sides)).headers
+        place = data.draw(st.integers(0, len(headers) - 1))
+        headers[place] = (data.draw(st.sampled_from([headers[place][0], *NAMES])), data.draw(VALUES))
     name = data.draw(st.sampled_from(["none", "incomplete", "no answer", "no request", "no body", "status"]))
     if name == "incomplete" and again.response is not None:
         again.response.complete, again.response.cut = (
