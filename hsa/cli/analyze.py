@@ -70,13 +70,13 @@ def analyze(
     shown: dict[str, Any] = Door(run.key).clean({**analysis_json(analysis), "groups": [group_json(g) for g in chosen]})
     rows = _rows(shown["handshakes"] if each else shown["groups"], sort, top)
     with open_output(output) as file:
-        for line in _lines(shown, rows, form, each, output is None):
+        for line in _lines(shown, rows, form, each, output is None, opt.again(run.options)):
             click.echo(line, file=file)
     return report(shown, thresholds, run.quiet, interrupted)
 
 
 def _lines(
-    shown: Mapping[str, Any], rows: Sequence[Mapping[str, Any]], form: str, each: bool, on_screen: bool
+    shown: Mapping[str, Any], rows: Sequence[Mapping[str, Any]], form: str, each: bool, on_screen: bool, again: str
 ) -> Iterator[str]:
     from hsa.cli import table
     from hsa.cli.terminal import color, width
@@ -97,7 +97,8 @@ def _lines(
             rows = with_offsets(rows) if each else rows
             yield from table.markdown(HANDSHAKE_COLUMNS if each else GROUP_COLUMNS, rows)
         else:
-            yield from screen(shown, rows, each=each, width=width(on_screen), color=on_screen and color())
+            colored = on_screen and color()
+            yield from screen(shown, rows, each=each, width=width(on_screen), color=colored, again=again)
 
 
 def _thresholds(texts: Sequence[str]) -> list[Any]:

@@ -85,7 +85,7 @@ def _through_tshark(analysis: Analysis, found: Sequence[Exchange], run: opt.Run)
     chosen = {(e.trace, e.connection) for e in found}
     for trace in analysis.traces:
         try:
-            read = read_exchanges(trace.file, http_ports(e for e in found if e.trace == trace.index)).exchanges
+            read = read_exchanges(trace.file, http_ports(found, trace.index)).exchanges
         except (TsharkMissing, TsharkFailed) as error:
             raise click.UsageError(f"{trace.file}: {error}") from None
         read = [e for e in read if not opt.narrowed(run.options) or (trace.index, e.stream) in chosen]

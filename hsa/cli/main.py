@@ -15,6 +15,8 @@ from typing import Any
 
 import click
 
+from hsa.cli.version import VERSION
+
 COMMANDS = {
     "analyze": "handshakes in captures: one screen, one row per group",
     "show": "the ladder of one session: who sent what when",
@@ -49,22 +51,12 @@ class Commands(click.Group):
             formatter.write_dl(list(COMMANDS.items()))
 
 
-def _print_version(ctx: click.Context, _: click.Parameter, value: bool) -> None:
-    if value:
-        from hsa.analysis.output import VERSION
-
-        click.echo(f"hsa {VERSION}")
-        ctx.exit()
-
-
 @click.group(
     cls=Commands,
     epilog=EXAMPLE,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
-@click.option(
-    "--version", is_flag=True, is_eager=True, expose_value=False, callback=_print_version, help="Print the version."
-)
+@VERSION
 def hsa() -> None:
     """Measure agent handshakes (MCP, A2A, ACP) in packet captures.
 
@@ -105,7 +97,11 @@ def run(arguments: Sequence[str] | None = None) -> int:
         if os.environ.get("HSA_DEBUG"):
             raise
         from hsa.analysis.redact import Door
+        from hsa.analysis.tokens import TableMissing
 
+        if isinstance(error, TableMissing):
+            click.echo(f"hsa: {error}", err=True)
+            return 2
         what = Door(os.urandom(16)).text(f"{type(error).__name__}: {error}")
         click.echo(f"hsa: a fault of hsa's own, please report it: {what} (HSA_DEBUG=1 shows where)", err=True)
         return 3

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -12,6 +13,7 @@ from typing import Any, TypeVar
 import click
 
 from hsa.analysis.options import HOPS, TOKENIZERS, Options
+from hsa.cli.version import VERSION
 
 F = TypeVar("F", bound=Callable[..., Any])
 FORMATS = ("table", "json", "jsonl", "csv", "markdown")
@@ -57,6 +59,7 @@ _RULES = (
 _COMMON = (
     click.option("--hash-key", metavar="TEXT", help="Key of the hashes that secrets are shown as [random]."),
     click.option("-q", "--quiet", is_flag=True, help="No progress, no remarks."),
+    VERSION,
 )
 OUTPUT = click.option("-o", "--output", type=click.Path(dir_okay=False), metavar="FILE", help="Write to FILE.")
 _FORMAT = (
@@ -117,6 +120,23 @@ def run_of(given: dict[str, Any]) -> Run:
         raise click.UsageError(f"the key log {options.keylog} is not there")
     key = given.get("hash_key")
     return Run(options, os.urandom(16) if key is None else key.encode(), bool(given.get("quiet")))
+
+
+def again(options: Options) -> str:
+    """The options that decide which handshakes there are, as they are given on the command line, with a space behind
+    them; "" when none was given."""
+    given = [f"--port {port}" for port in options.port]
+    given += [f"--host {shlex.quote(host)}" for host in options.host]
+    for name, ns in (("since", options.since_ns), ("until", options.until_ns)):
+        if ns is not None:
+            given.append(f"--{name} {ns // 10**9}.{ns % 10**9:09d}")
+    if options.hops != "merged":
+        given.append(f"--hops {options.hops}")
+    if options.idle_s != Options().idle_s:
+        given.append(f"--idle {options.idle_s:g}")
+    if options.keylog is not None:
+        given.append(f"--keylog {shlex.quote(options.keylog)}")
+    return "".join(f"{option} " for option in given)
 
 
 def narrowed(options: Options) -> bool:

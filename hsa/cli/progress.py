@@ -5,11 +5,11 @@ from __future__ import annotations
 import signal
 import sys
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from time import monotonic
 from types import FrameType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from hsa.analysis.model import Analysis, Exchange
 
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 QUIET_S = 0.5
 """Nothing is shown of a run shorter than this."""
+PATIENCE_S = 1.0
+"""How long Ctrl-C waits for the next block."""
 
 
 class Interrupted(BaseException):
@@ -39,14 +41,16 @@ def exchanges_watched(traces: Sequence[str], run: Run) -> tuple[Analysis, list[E
 def _watched(traces: Sequence[str], run: Run, *, keep_exchanges: bool) -> tuple[Analysis, list[Exchange], bool]:
     from hsa.analysis.pipeline import Pipeline
 
-    interrupted = False
     with watching(run.quiet) as watch:
-        pipeline = Pipeline(traces, run.options, keep_exchanges=keep_exchanges, progress=watch)
+        pipeline = Pipeline(traces, run.options, keep_exchanges=keep_exchanges, progress=watch.packets)
         try:
             for _ in pipeline.run():
                 pass
         except Interrupted:
-            interrupted = True
+            watch.stop_interrupting()
+            pipeline.stop()
+        watch.stop_interrupting()
+        interrupted = watch.pressed
         analysis = pipeline.analysis()
         exchanges = pipeline.kept() if keep_exchanges else []
     for number, exchange in enumerate(exchanges):
@@ -54,35 +58,64 @@ def _watched(traces: Sequence[str], run: Run, *, keep_exchanges: bool) -> tuple[
     return analysis, exchanges, interrupted
 
 
-@contextmanager
-def watching(quiet: bool) -> Iterator[Callable[[int], None]]:
-    """A function that is told the packets read so far, shows them on a terminal, and raises `Interrupted` after
-    Ctrl-C. A second Ctrl-C ends the run at once."""
-    pressed = threading.Event()
+class Watch:
+    """Is told the packets read so far, and shows them; stops the run after Ctrl-C.
 
-    def on_interrupt(number: int, frame: FrameType | None) -> None:
-        if pressed.is_set():
-            raise KeyboardInterrupt
-        pressed.set()
+    The run is stopped between two blocks, where everything is whole. When no block comes for `PATIENCE_S` (a slow
+    pipe), it is stopped where it is. A second Ctrl-C ends the command at once.
+    """
 
-    before = None
-    if threading.current_thread() is threading.main_thread():
-        before = signal.signal(signal.SIGINT, on_interrupt)
-    display = None if quiet or not sys.stderr.isatty() else _Display()
+    def __init__(self, quiet: bool) -> None:
+        self.pressed = False
+        self._display = None if quiet or not sys.stderr.isatty() else _Display()
+        self._waiting = False
 
-    def watch(packets: int) -> None:
-        if display is not None:
-            display.show(packets)
-        if pressed.is_set():
+    def packets(self, count: int) -> None:
+        """Progress: `count` packets have been read. Raises `Interrupted` after Ctrl-C."""
+        if self._display is not None:
+            self._display.show(count)
+        if self.pressed:
             raise Interrupted
 
+    def on_interrupt(self, number: int, frame: FrameType | None) -> None:
+        """Handler of SIGINT."""
+        if self.pressed:
+            raise KeyboardInterrupt
+        self.pressed = self._waiting = True
+        signal.setitimer(signal.ITIMER_REAL, PATIENCE_S)
+
+    def on_alarm(self, number: int, frame: FrameType | None) -> None:
+        """Handler of SIGALRM: no block has come since Ctrl-C."""
+        if self._waiting:
+            raise Interrupted
+
+    def stop_interrupting(self) -> None:
+        """The run is over: what is known is put together now, and only a second Ctrl-C may end that."""
+        self._waiting = False
+        signal.setitimer(signal.ITIMER_REAL, 0)
+
+    def close(self) -> None:
+        if self._display is not None:
+            self._display.close()
+
+
+@contextmanager
+def watching(quiet: bool) -> Iterator[Watch]:
+    """A `Watch` that has the signals, if this is the main thread; they go back to their handlers at the end."""
+    watch = Watch(quiet)
+    before: dict[int, Any] = {}
+    if threading.current_thread() is threading.main_thread():
+        before = {
+            signal.SIGINT: signal.signal(signal.SIGINT, watch.on_interrupt),
+            signal.SIGALRM: signal.signal(signal.SIGALRM, watch.on_alarm),
+        }
     try:
         yield watch
     finally:
-        if display is not None:
-            display.close()
-        if before is not None:
-            signal.signal(signal.SIGINT, before)
+        watch.stop_interrupting()
+        watch.close()
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 class _Display:

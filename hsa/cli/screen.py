@@ -69,8 +69,13 @@ HANDSHAKE_COLUMNS = (
 )
 
 
-def screen(analysis: Analysis, rows: Sequence[Row], *, each: bool, width: int, color: bool) -> Iterator[str]:
-    """The lines. `analysis` has passed the redaction door; `rows` are its groups, or its handshakes with `each`."""
+def screen(
+    analysis: Analysis, rows: Sequence[Row], *, each: bool, width: int, color: bool, again: str = ""
+) -> Iterator[str]:
+    """The lines. `analysis` has passed the redaction door; `rows` are its groups, or its handshakes with `each`.
+    `again` are the options that the next command needs too, so that ids stay what they are."""
+    if not analysis["traces"]:
+        return
     yield from _captures(analysis)
     yield from _connections(analysis)
     if rows:
@@ -86,7 +91,7 @@ def screen(analysis: Analysis, rows: Sequence[Row], *, each: bool, width: int, c
     else:
         yield "No handshake of MCP, A2A or ACP in it."
     yield from _remarks(analysis)
-    yield from _next(analysis, each)
+    yield from _next(analysis, again)
 
 
 def with_offsets(handshakes: Sequence[Row]) -> list[Row]:
@@ -171,13 +176,12 @@ def _remarks(analysis: Analysis) -> Iterator[str]:
         yield f"{words.number('probe', analysis['probes'])} (health checks, crawlers), not counted as handshakes"
 
 
-def _next(analysis: Analysis, each: bool) -> Iterator[str]:
+def _next(analysis: Analysis, again: str) -> Iterator[str]:
     """The next command worth trying."""
-    if not analysis["traces"]:
-        return
-    files = " ".join(shlex.quote(trace["file"]) for trace in analysis["traces"][:1])
-    if len(analysis["traces"]) > 1:
-        files = "..."
+    traces = [trace["file"] for trace in analysis["traces"]]
+    files = f"{again}{shlex.quote(traces[0])}" if traces != ["-"] else f"{again}FILE"
+    if len(traces) > 1:
+        files = f"{again}..."
     failed = [h for h in analysis["handshakes"] if h["outcome"] in ("error", "rejected", "incomplete")]
     timed = [h for h in analysis["handshakes"] if h["time_to_ready_ms"] is not None]
     if failed:

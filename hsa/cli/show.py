@@ -50,7 +50,8 @@ def show(trace: str, number: int | None, as_json: bool, output: str | None, **gi
     columns = width(output is None) if output is None else 80
     with open_output(output) as file:
         if number is None or not analysis.traces:
-            for line in screen(shown, shown["handshakes"], each=True, width=columns, color=output is None and color()):
+            colored, again = output is None and color(), opt.again(run.options)
+            for line in screen(shown, shown["handshakes"], each=True, width=columns, color=colored, again=again):
                 click.echo(line, file=file)
         else:
             handshake = shown["handshakes"][number]

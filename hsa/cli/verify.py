@@ -55,7 +55,7 @@ def verify(
     form = opt.format_of(form, as_json, output)
     check_output(output, traces)
     try:
-        about = version()
+        about = version().rstrip(".")
     except TsharkMissing as error:
         raise click.UsageError(str(error)) from None
     analysis, exchanges, interrupted = exchanges_watched(traces, run)
