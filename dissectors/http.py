@@ -75,8 +75,8 @@ class HttpMessage:
     """`length`, `chunked`, `close`, `none` (no body), `upgrade`; None while it goes on or when it was cut off:
     then `cut` says by what."""
     cut: str | None = None
-    """`fin`, `rst`, `capture` (the file ended), `gap`; None otherwise. An event stream that the client left after its
-    answer has `fin` or `rst` here."""
+    """`fin`, `rst`, `capture` (the file ended), `gap`, `malformed` (its framing broke), `limit`; None otherwise. An
+    event stream that the client left after its answer has `fin` or `rst` here."""
     missing: int = 0
     """Bytes of it that the capture does not hold."""
     events: int = 0

@@ -40,6 +40,11 @@ CHUNK_LINE_BYTES = 4096
 CHUNK_HUNT_BYTES = 3 * LOOK_BYTES
 """How far a plausible chunk is verified after damage: its size line, up to 64 KiB of data, and what follows."""
 
+CHUNK_LINE_HUNTED = 272
+"""Longest size line, with line ends, that is looked for after damage."""
+
+_CHUNK_LINE = re.compile(rb"([0-9a-fA-F]{1,8})(?:;[^\r\n]{0,256})?\r\n")
+_CHUNK_LINE_BEGUN = re.compile(rb"[0-9a-fA-F]{1,8}(?:;[^\r\n]{0,256})?\r?")
 _CHUNK_BOUNDARY = re.compile(rb"\r\n([0-9a-fA-F]{1,8})(?:;[^\r\n]{0,256})?\r\n")
 _HEX = b"0123456789abcdefABCDEF"
 
@@ -77,9 +82,11 @@ class _Side:
         "ending",
         "force",
         "framing",
+        "fresh",
         "last",
         "left",
         "lost",
+        "need",
         "rule",
         "skipped",
         "skipped_seen",
@@ -106,6 +113,10 @@ class _Side:
         """Messages may be missing before the next one."""
         self.last: Seen | None = None
         """Where the last byte consumed was seen."""
+        self.fresh = False
+        """The next byte is the first behind a hole: a chunk may begin right there."""
+        self.need = 0
+        """Offset that must be reached before a plausible chunk can be judged."""
         self.skipped = 0
         self.skipped_seen: Seen | None = None
         self.why = "gap" if mid_start else ""
@@ -500,7 +511,7 @@ class Http1:
         if side.direction is C2S:
             if seen is None:
                 seen = side.buffer.seen(side.buffer.at, side.buffer.at + 1)
-            self._pairing.hole(seen.t_last_ns)
+            self._pairing.hole(seen.t_first_ns)
             self._wake = True
 
     def _lose(self, side: _Side, kind: str, rule: str, detail: str, cut: str) -> bool:
@@ -513,7 +524,7 @@ class Http1:
         return True
 
     def _hunt_chunk(self, side: _Side, why: str, detail: str) -> bool:
-        side.state, side.why, side.rule = State.CHUNK_HUNT, why, "RFC 9112 section 7.1"
+        side.state, side.why, side.rule, side.fresh = State.CHUNK_HUNT, why, "RFC 9112 section 7.1", False
         seen = side.buffer.seen(side.buffer.at, side.buffer.at + 1)
         self._out.append(Damage(why, "http1", side.direction, seen, 0, side.rule, detail))
         return True
@@ -568,27 +579,33 @@ class Http1:
         text, at = buffer.view(CHUNK_HUNT_BYTES)
         whole = len(text) - at >= len(buffer)
         closing = side.force and whole
-        boundary, waits = _find_chunk(text, at, closing)
+        if buffer.end < side.need and not closing:
+            return False
+        boundary, need = _find_chunk(text, at, side.fresh, closing)
+        if need:
+            side.need = buffer.at + need - at
+            if boundary > at:
+                self._skip(side, boundary - at)
+                side.fresh = False
+            return False
         found, keep = find_start(side.direction, text, at, closing)
-        if boundary >= 0 and not waits and (found < 0 or boundary < found):
+        if boundary >= 0 and (found < 0 or boundary < found):
             self._skip(side, boundary - at)
             self._flush_skipped(side)
-            side.state, side.after_chunk = State.CHUNK_SIZE, True
+            side.state, side.after_chunk = State.CHUNK_SIZE, text[boundary] == 13
             return True
-        if found >= 0 and not (waits and boundary < found):
+        if found >= 0:
             self._skip(side, found - at)
             self._flush_skipped(side)
-            assert side.last is not None or side.buffer
             last = side.last or buffer.seen(buffer.at, buffer.at + 1)
             self._end(side, None, "gap" if side.why == "gap" else "malformed", last)
             side.lost = True
             if side.direction is C2S:
-                self._pairing.hole(last.t_last_ns)
+                self._pairing.hole(last.t_first_ns)
             return True
-        if boundary >= 0:
-            keep = min(keep, boundary)
-        elif not closing:
-            keep = min(keep, max(at, len(text) - 272))
+        if not closing:
+            keep = min(keep, max(at, len(text) - CHUNK_LINE_HUNTED))
+        side.fresh = side.fresh and keep == at
         self._skip(side, keep - at)
         return keep > at and not whole
 
@@ -648,7 +665,7 @@ class Http1:
                 self._flush_skipped(side)
             out.append(Payload(direction, gap, side.framing))
             side.framing = 0
-            side.state, side.why, side.rule = State.CHUNK_HUNT, "gap", ""
+            side.state, side.why, side.rule, side.fresh = State.CHUNK_HUNT, "gap", "", True
         else:
             self._flush_skipped(side)
             self._lost_bytes(side, size, gap.seen, "between messages" if state is State.START else "while damaged")
@@ -681,21 +698,37 @@ class Http1:
             self._flush_skipped(side)
 
 
-def _find_chunk(text: bytes | bytearray, start: int, closing: bool) -> tuple[int, bool]:
-    """(offset of the line end before the next plausible chunk-size line or -1, whether more bytes must decide)."""
+def _find_chunk(text: bytes | bytearray, start: int, fresh: bool, closing: bool) -> tuple[int, int]:
+    """(offset of the next plausible chunk or -1, offset up to which bytes must come to judge it or 0). The offset is
+    that of the line end before its size line; `fresh`: the size line itself may begin at `start`."""
+    if fresh:
+        match = _CHUNK_LINE.match(text, start)
+        if match is not None:
+            need = _judge(text, match, closing)
+            if need >= 0:
+                return start, need
+        elif not closing and len(text) - start < CHUNK_LINE_HUNTED and _CHUNK_LINE_BEGUN.fullmatch(text, start):
+            return start, len(text) + 1
     at = start
     while True:
         match = _CHUNK_BOUNDARY.search(text, at)
         if match is None:
-            return -1, False
-        size = int(match[1], 16)
-        stop = match.end() + size
-        if size <= LOOK_BYTES:
-            if stop + 2 > len(text):
-                return match.start(), not closing
-            if text[stop : stop + 2] == b"\r\n":
-                return match.start(), False
+            return -1, 0
+        need = _judge(text, match, closing)
+        if need >= 0:
+            return match.start(), need
         at = match.start() + 1
+
+
+def _judge(text: bytes | bytearray, line: re.Match[bytes], closing: bool) -> int:
+    """0 when a line end stands behind the data of a supposed chunk, -1 when not; else the offset needed to tell."""
+    size = int(line[1], 16)
+    stop = line.end() + size
+    if size > LOOK_BYTES:
+        return -1
+    if stop + 2 > len(text):
+        return 0 if closing else stop + 2
+    return 0 if text[stop : stop + 2] == b"\r\n" else -1
 
 
 _STEPS = (

@@ -20,6 +20,8 @@ HEAD_BYTES = 65536
 """Longest head read, like the largest default among common servers (nginx 4 x 8 KiB, node 16 KiB, Tomcat 8 KiB)."""
 START_LINE_BYTES = 8192
 """Longest start line looked for after damage: RFC 9112 section 3 recommends that 8000 octets be supported."""
+FIRST_LINE_BYTES = 32768
+"""Longest start line read. nginx stops at 8 KiB, others at 16."""
 RESYNC_BYTES = 2 * START_LINE_BYTES
 """Bytes kept back while the next start line is searched; a start line and the field after it fit in."""
 
@@ -93,11 +95,13 @@ def head_end(text: bytes | bytearray, start: int) -> int:
 
 def may_begin(direction: Direction, text: bytes | bytearray, start: int) -> bool:
     """Whether the bytes from `start` on are, or may still become, a start line of this direction."""
-    line_end = text.find(b"\n", start, start + HEAD_BYTES)
+    line_end = text.find(b"\n", start, start + FIRST_LINE_BYTES)
+    if line_end < 0 and len(text) - start >= FIRST_LINE_BYTES:
+        return False
     if direction is C2S:
         if line_end >= 0:
             return _PLAUSIBLE_REQUEST.match(text, start, line_end + 1) is not None
-        part = bytes(text[start : start + HEAD_BYTES]).rstrip(b"\r")
+        part = bytes(text[start : start + FIRST_LINE_BYTES]).rstrip(b"\r")
         stop = part.rfind(b" HTTP/1.")
         if stop >= 0 and part[stop + 8 : stop + 9].isdigit():
             part = part[: stop + 8]
@@ -131,6 +135,8 @@ def parse_head(direction: Direction, raw: bytes) -> Head | None:
         status = int(digits)
     while not lines[-1]:
         lines.pop()
+    if len(lines[0]) >= FIRST_LINE_BYTES - 1:
+        return None
     headers = list(map(_field if len(raw) <= CACHED_HEAD_BYTES else _field.__wrapped__, lines[1:]))
     faults: list[tuple[str, str]] = []
     known = _settle(lines, headers, faults) if None in headers else cast("list[tuple[str, str]]", headers)

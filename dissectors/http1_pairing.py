@@ -4,7 +4,7 @@ Strategy: responses come in the order of their requests (RFC 9112 section 9.3), 
 one answered. Loss breaks that. A hole among the requests may hide any number of them: it stands in the queue, and a
 response that began before the request behind the hole answers something inside it. A hole among the responses
 leaves requests unanswered: clients that do not pipeline send a request only after the answer before it, so the
-response that comes first after the hole answers the latest request that began before it.
+response that comes first after the hole answers the latest request (or hole) that began before it.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class Pairing:
         queue.append(Pending(number, method, t_first_ns, switches))
 
     def hole(self, t_ns: int) -> None:
-        """Requests may be missing here."""
+        """Requests may be missing after `t_ns`, the time of the last packet before the hole."""
         if not self._queue or self._queue[-1].number >= 0:
             self._queue.append(Pending(-1, "", t_ns, False))
 
@@ -66,13 +66,13 @@ class Pairing:
         if lost and not self._pipelined:
             chosen = self._latest(start)
         elif queue[0].number < 0:
-            chosen = 1 if len(queue) > 1 and queue[1].t_first_ns <= start else -1
+            chosen = 1 if len(queue) > 1 and queue[1].t_first_ns <= start else 0
         else:
             chosen = 0
-        if chosen < 0:
-            return None
         for _ in range(chosen):
             queue.popleft()
+        if queue[0].number < 0:
+            return None
         pending = queue[0]
         if not interim:
             queue.popleft()
@@ -81,9 +81,9 @@ class Pairing:
         return pending
 
     def _latest(self, start: int) -> int:
-        """Index of the latest request that began by `start`; else of the first, or -1 when a hole comes first."""
+        """Index of the latest request or hole that began by `start`; else of the first."""
         queue = self._queue
-        for index in range(len(queue) - 1, -1, -1):
-            if queue[index].number >= 0 and queue[index].t_first_ns <= start:
+        for index in range(len(queue) - 1, 0, -1):
+            if queue[index].t_first_ns <= start:
                 return index
-        return 0 if queue[0].number >= 0 else -1
+        return 0

@@ -15,7 +15,7 @@ from hsa.dissectors.coding import Decoder, decoder_for
 from hsa.dissectors.contract import Chunk, Damage, Gap, Seen
 from hsa.dissectors.http import HttpMessage
 from hsa.dissectors.jsonrpc import parse_messages
-from hsa.dissectors.sse import Sse, SseEvent
+from hsa.dissectors.sse import EVENT_BYTES, Sse, SseEvent
 
 JSON_BYTES = 64 * 2**20
 """Longest JSON body kept, decoded. Catalogues of hundreds of kilobytes are reported; base64 media reach tens of MB."""
@@ -94,8 +94,7 @@ class Content:
             self._stop("foreign")
             return
         if codings is not None:
-            limit = json_bytes if kind is not Kind.EVENTS else 2**62
-            self._decoder = decoder_for(codings, limit)
+            self._decoder = decoder_for(codings, json_bytes)
             if self._decoder is None:
                 self._stop("coded")
                 return
@@ -119,6 +118,7 @@ class Content:
                 self._events(self._sse.push(self.message.direction, chunk))
                 return
             for packet in chunk.packets():
+                self._decoder.limit = self._decoder.size + EVENT_BYTES
                 text = self._decoder.feed(packet.data)
                 if text:
                     self._events(self._sse.push(self.message.direction, Chunk(text, packet.seen)))

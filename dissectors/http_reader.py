@@ -24,8 +24,6 @@ TUNNEL_PROBE_BYTES = 65536
 """Bytes of a tunnel held until it is known what it carries."""
 
 Output = tuple[HttpExchange, bool] | Damage
-_CUTS = {"fin": "fin", "rst": "rst", "capture": "capture", "evicted": "capture"}
-"""How a message was cut, by what the stream layer says; damage of any kind counts as a gap."""
 
 
 @dataclass(slots=True, eq=False)
@@ -164,10 +162,9 @@ class HttpReader:
             elif kind is Http1Switch:
                 self._switch(event)
             else:
-                if event.kind == "gap" and event.missing:
-                    half = self._halves[event.direction]
-                    if half.entry is not None and not event.bytes and half.message is not None:
-                        half.entry.exchange.damaged = True
+                if event.kind == "gap" and event.missing and event.direction is S2C:
+                    for entry in self._open.values():  # their answers may be in the hole
+                        entry.exchange.damaged = entry.exchange.damaged or entry.exchange.response is None
                 self._out.append(event)
 
     def _request(self, event: Http1Request) -> None:
@@ -314,7 +311,7 @@ class HttpReader:
         message, entry, content = half.message, half.entry, half.content
         assert message is not None and entry is not None
         message.ended_by = ended_by
-        message.cut = _CUTS.get(cut, "gap") if cut else None
+        message.cut = "capture" if cut == "evicted" else cut
         message.complete = ended_by is not None
         if content is not None:
             content.finish()
@@ -324,8 +321,8 @@ class HttpReader:
                 message.complete = False
         elif message.complete:
             message.body = b""
-        if cut == "gap" or cut == "limit" or cut == "malformed":
-            entry.exchange.damaged = entry.exchange.damaged or cut == "gap"
+        if cut == "gap":
+            entry.exchange.damaged = True
         half.entry = half.message = half.content = None
         if message.direction is C2S:
             entry.request_over = True

@@ -2,7 +2,8 @@
 
 Strategy: the stream is cut into blocks at blank lines and each block is read line by line. Lines end with LF, CRLF
 or CR, also mixed. A CR at the end of what has arrived may be half of a CRLF: the block waits for the next byte, so
-that any cutting of the stream gives the same events. After a hole, reading goes on behind the next blank line.
+that any cutting of the stream gives the same events. After a hole, what precedes the next blank line is used only if it
+is plainly a whole event.
 
 Source: HTML Living Standard, section 9.2.5 and 9.2.6 (parsing and interpreting an event stream).
 """
@@ -19,6 +20,8 @@ from hsa.dissectors.contract import Chunk, Damage, Direction, Gap, Item, Probe, 
 
 EVENT_BYTES = 16 * 2**20
 """Longest event read. Catalogues of 340 KB in one event are reported; bodies are limited to four times this."""
+
+SKIPPED = "skipped up to the next blank line"
 
 Text = bytes
 """UTF-8, as sent."""
@@ -56,7 +59,7 @@ class SseEvent:
 class Sse:
     """Dissector of an event stream. Feed it one direction."""
 
-    __slots__ = ("_buffer", "_direction", "_scanned", "_skipping", "_start", "_why")
+    __slots__ = ("_buffer", "_direction", "_fresh", "_scanned", "_skipping", "_start")
 
     def __init__(self) -> None:
         self._buffer = Buffer()
@@ -64,7 +67,8 @@ class Sse:
         self._scanned = 0
         self._start = True
         self._skipping = False
-        self._why = ""
+        self._fresh = False
+        """The next byte is the first behind a hole."""
 
     def feed(self, direction: Direction, item: Item) -> Iterator[Any]:
         return iter(self.push(direction, item))
@@ -78,7 +82,7 @@ class Sse:
             if self._buffer:
                 self._drop(out, "gap", "event cut by a hole")
             out.append(Damage("gap", "sse", direction, item.seen, 0, "", "bytes missing in an event stream", item.size))
-            self._skipping, self._why, self._start = True, "gap", False
+            self._skipping, self._fresh, self._start = False, True, False
             return out
         assert isinstance(item, Chunk)
         self._buffer.push(item)
@@ -91,11 +95,13 @@ class Sse:
         self._read(out, closing=True)
         buffer = self._buffer
         if buffer:
+            text, at = buffer.view(len(buffer))
+            block = bytes(text[at : at + len(buffer)])
             if self._skipping:
-                self._drop(out, self._why, "skipped up to the next blank line")
+                self._drop(out, "limit", SKIPPED)
+            elif self._fresh and not _begins_event(block.lstrip(b"\r\n")):
+                self._drop(out, "gap", SKIPPED)
             else:
-                text, at = buffer.view(len(buffer))
-                block = bytes(text[at : at + len(buffer)])
                 if block.strip(b"\r\n"):
                     out.append(self._event(block, len(buffer), True))
                 else:
@@ -122,16 +128,19 @@ class Sse:
             if end < 0 or (end == size and text[size - 1] == 13 and not closing):
                 self._scanned = base + (size if end < 0 else end - 1)
                 if self._skipping and end < 0 and size - at > 3:
-                    self._drop(out, self._why, "skipped up to the next blank line", size - at - 3)
+                    self._drop(out, "limit", SKIPPED, size - at - 3)
                 elif size - at > EVENT_BYTES:
-                    self._skipping, self._why = True, "limit"
+                    self._skipping = True
                     continue
                 return
-            if self._skipping:
-                self._drop(out, self._why, "skipped up to the next blank line", end - at)
-                self._skipping = False
-                continue
-            out.append(self._event(bytes(text[begin:end]), end - at, False))
+            block = bytes(text[begin:end])
+            if self._skipping or end - at > EVENT_BYTES:
+                self._drop(out, "limit", SKIPPED, end - at)
+            elif self._fresh and not _begins_event(block):
+                self._drop(out, "gap", SKIPPED, end - at)
+            else:
+                out.append(self._event(block, end - at, False))
+            self._skipping = self._fresh = False
 
     def _event(self, block: bytes, size: int, unterminated: bool) -> SseEvent:
         if self._start:
@@ -175,6 +184,15 @@ class Sse:
             data = b"\n".join(more)
         seen = self._buffer.advance(size)
         return SseEvent(self._direction, seen, size, name, data, event_id, retry, comments, unterminated)
+
+
+def _begins_event(block: bytes) -> bool:
+    """Whether the block that follows a hole is a whole event, not the tail of one: it begins with the field that
+    comes first wherever it is used, or is one line of data that is one JSON object."""
+    if block.startswith((b"event:", b"id:")):
+        return True
+    line = block.rstrip(b"\r\n")
+    return line.startswith((b"data: {", b"data:{")) and line.endswith(b"}") and not (b"\n" in line or b"\r" in line)
 
 
 def _block_end(text: bytes | bytearray, start: int, size: int) -> int:
