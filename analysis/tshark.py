@@ -22,9 +22,7 @@ from xml.etree.ElementTree import Element, ParseError, iterparse
 
 PREFERENCES = (
     "tcp.desegment_tcp_streams:TRUE",
-    "tcp.reassemble_out_of_order:TRUE",
     "http.desegment_headers:TRUE",
-    "http.desegment_body:TRUE",
     "http.dechunk_body:TRUE",
     "http.decompress_body:FALSE",  # body lengths are taken before content coding
 )
@@ -105,18 +103,21 @@ def version() -> str:
     return run.stdout.partition("\n")[0].strip()
 
 
-def read_exchanges(path: str, http_ports: Iterable[int] = (), *, bodies: bool = True) -> TsharkRun:
+def read_exchanges(
+    path: str, http_ports: Iterable[int] = (), *, bodies: bool = True, out_of_order: bool = True
+) -> TsharkRun:
     """HTTP/1 exchanges of one capture file, as tshark reads it.
 
     `http_ports` are TCP ports to be taken for HTTP. tshark shows a message when its body has ended; without `bodies`
-    it shows each as soon as its head has, and body lengths mean nothing. Raises TsharkMissing, and TsharkFailed when
+    it shows each as soon as its head has, and body lengths mean nothing. With `out_of_order` it waits for segments
+    that are missing, which it does in vain when they were not captured. Raises TsharkMissing, and TsharkFailed when
     tshark cannot read the file at all; a file that ends early gives what is before its end and a `complaint`.
     """
     command = [_tshark(), "-n", "-2", "-r", path, "-Y", "http", "-T", "pdml", "-J", "ip ipv6 tcp http"]
     for preference in PREFERENCES:
         command += ["-o", preference]
-    if not bodies:
-        command += ["-o", "http.desegment_body:FALSE"]
+    for preference, wanted in (("tcp.reassemble_out_of_order", out_of_order), ("http.desegment_body", bodies)):
+        command += ["-o", f"{preference}:{'TRUE' if wanted else 'FALSE'}"]
     for port in sorted(set(http_ports)):
         command += ["-d", f"tcp.port=={port},http"]
     with tempfile.TemporaryDirectory() as settings, tempfile.TemporaryFile() as complaints:

@@ -5,14 +5,16 @@ frames that hsa gives the exchange. What is left over on either side, and every 
 with its frames. A reason is given only where the facts of the connection or exchange bear it out; a difference
 without a reason is a fault in one of the two, and somebody should look.
 
-tshark shows a message only when its body has ended. Where hsa has answers that never ended, tshark is asked once more
-for heads alone, so that at least their status is compared.
+tshark has preferences that help with one stream and hurt another: it shows a message only when its body has ended, and
+waits for segments that the capture does not hold. So where it differs for such a reason it is asked once more with the
+other choice, and what both agree about then is no difference.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from hsa.analysis.model import Exchange
 from hsa.analysis.tshark import TsharkExchange, TsharkMessage, read_exchanges
@@ -105,36 +107,52 @@ REASONS: dict[str, Reason] = {
     "late-start": Reason(
         "the connection began before the capture: tshark does not look for the first message", _late_start
     ),
-    "answer-first": Reason("the answer is stored before its request: tshark pairs in stored order", _answer_first),
+    "answer-first": Reason(
+        "the answer is stored before the end of its request: tshark pairs in stored order", _answer_first
+    ),
     "duplicates": Reason("packets were captured more than once: tshark takes a copy for new data", _duplicates),
     "out-of-order": Reason("segments came late or twice: tshark gives up on messages around them", _out_of_order),
 }
 """In the order in which they are tried."""
 
 
-def verify(path: str, trace: int, exchanges: Iterable[Exchange]) -> tuple[list[Difference], str | None]:
+SECOND_LOOKS: tuple[tuple[tuple[str, ...], tuple[str, ...], dict[str, bool]], ...] = (
+    (("unfinished",), ("exchange", "method", "target", "status"), {"bodies": False}),
+    (
+        ("lost-bytes", "late-start", "duplicates", "out-of-order"),
+        ("exchange", "pairing", *FIELDS),
+        {"out_of_order": False},
+    ),
+)
+"""For differences with these reasons in these fields: how tshark is asked again."""
+
+
+def verify(
+    path: str, trace: int, exchanges: Iterable[Exchange], *, narrowed: bool = False
+) -> tuple[list[Difference], str | None]:
     """Differences between hsa's exchanges of one capture file and tshark's, and what tshark said about the file.
 
-    `path` is the file, `trace` its index among those that `exchanges` come from. Raises TsharkMissing and
-    TsharkFailed.
+    `path` is the file, `trace` its index among those that `exchanges` come from; `narrowed`: they went through
+    filters, so only connections that they name are compared. Raises TsharkMissing and TsharkFailed.
     """
     ours = [e for e in exchanges if e.trace == trace and e.stream is None]
-    ports = http_ports(ours)
+    streams = {e.connection for e in ours}
+    ports = http_ports(ours, trace)
     run = read_exchanges(path, ports)
-    found = compare(trace, ours, run.exchanges)
-    if any(d.field == "status" and d.reason == "unfinished" for d in found):
-        heads = read_exchanges(path, ports, bodies=False)
-        told = {
-            (d.connection, d.frames): d
-            for d in compare(trace, ours, heads.exchanges)
-            if d.field in ("status", "exchange", "pairing")
-        }
-        found = [
-            replace(d, theirs=told[d.connection, d.frames].theirs) if (d.connection, d.frames) in told else d
-            for d in found
-            if d.field != "status" or d.reason != "unfinished" or (d.connection, d.frames) in told
-        ]
+    found = compare(trace, ours, (e for e in run.exchanges if not narrowed or e.stream in streams))
+    for reasons, fields, choices in SECOND_LOOKS:
+        doubtful = [d for d in found if d.reason in reasons and d.field in fields]
+        if doubtful:
+            again = read_exchanges(path, ports, **choices)
+            still = compare(trace, ours, (e for e in again.exchanges if e.stream in streams))
+            left = {(d.connection, d.frames, field) for d in still for field in (d.field, *_parts(d.field))}
+            found = [d for d in found if d not in doubtful or (d.connection, d.frames, d.field) in left]
     return found, run.complaint
+
+
+def _parts(field: str) -> tuple[str, ...]:
+    """Fields that differ when this one does: all of them where an exchange is missing."""
+    return FIELDS if field == "exchange" else ()
 
 
 def compare(trace: int, ours: Iterable[Exchange], theirs: Iterable[TsharkExchange]) -> list[Difference]:
@@ -159,9 +177,14 @@ def compare(trace: int, ours: Iterable[Exchange], theirs: Iterable[TsharkExchang
     return sorted(found, key=lambda d: (d.frames, d.connection, d.field))
 
 
-def http_ports(exchanges: Iterable[Exchange]) -> set[int]:
-    """Server ports on which hsa saw HTTP: tshark has to be told."""
-    return {int(e.server.rpartition(":")[2]) for e in exchanges}
+def http_ports(exchanges: Iterable[Exchange], trace: int) -> set[int]:
+    """Server ports on which hsa saw HTTP/1 in this trace: tshark has to be told."""
+    return {int(e.server.rpartition(":")[2]) for e in exchanges if e.trace == trace and e.stream is None}
+
+
+def can_verify(path: str) -> bool:
+    """Whether tshark can read the trace by its name: a regular file, not standard input or a pipe."""
+    return os.path.isfile(path)
 
 
 def _compare_stream(
@@ -169,7 +192,7 @@ def _compare_stream(
 ) -> Iterator[Difference]:
     ours.sort(key=lambda e: (e.first_frame, e.order))
     tunnel_from = next(
-        (e.order for e in ours if e.method == "CONNECT" and e.status is not None and 200 <= e.status < 300), None
+        (e.last_frame for e in ours if e.method == "CONNECT" and e.status is not None and 200 <= e.status < 300), None
     )
     for mine, other, apart in _match(trace, ours, theirs):
         if mine is not None and other is not None:
@@ -178,7 +201,7 @@ def _compare_stream(
                 values.append(("pairing", "together", "apart"))
         else:
             values = [("exchange", _summary(mine), _their_summary(other))]
-        tunnel = mine is not None and tunnel_from is not None and mine.order > tunnel_from
+        tunnel = mine is not None and tunnel_from is not None and mine.first_frame > tunnel_from
         for name, left, right in values:
             if left != right:
                 case = Case(name, mine, other, tunnel)
