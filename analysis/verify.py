@@ -13,11 +13,13 @@ other choice, and what both agree about then is no difference.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from hsa.analysis.model import Exchange
 from hsa.analysis.tshark import TsharkExchange, TsharkMessage, read_exchanges
+from hsa.analysis.tshark_reasons import REASONS as REASONS
+from hsa.analysis.tshark_reasons import Case
 from hsa.capture.records import frame_key, frame_of
 
 FIELDS = ("method", "target", "status", "request_body", "response_body")
@@ -44,87 +46,24 @@ class Difference:
 
 
 @dataclass(slots=True, frozen=True)
-class Case:
-    """What is known where two readings differ."""
+class Look:
+    """Another way to ask tshark, and the differences that may go away by it."""
 
-    field: str
-    ours: Exchange | None
-    theirs: TsharkExchange | None
-    tunnel: bool
-    """It went through a CONNECT tunnel."""
-
-
-@dataclass(slots=True, frozen=True)
-class Reason:
-    """Why tshark may differ, and when this may be said."""
-
-    text: str
-    holds: Callable[[Case], bool]
+    reasons: tuple[str, ...]
+    fields: tuple[str, ...] = ("exchange", "pairing", *FIELDS)
+    bodies: bool = True
+    """Show messages when their bodies have ended, not as soon as their heads have."""
+    out_of_order: bool = True
+    """Wait for missing segments."""
+    ports: bool = True
+    """Name the HTTP ports; without it tshark finds messages by their first line, also in the middle of a stream."""
 
 
-def _tunnel(case: Case) -> bool:
-    return case.tunnel and case.theirs is None
-
-
-def _unfinished(case: Case) -> bool:
-    return case.ours is not None and not case.ours.complete and case.field not in ("method", "target", "pairing")
-
-
-def _lost_bytes(case: Case) -> bool:
-    ours = case.ours
-    return ours is not None and (ours.damaged or (ours.link is not None and any(ours.link.gaps)))
-
-
-def _late_start(case: Case) -> bool:
-    return case.ours is not None and case.ours.link is not None and any(case.ours.link.mid_start)
-
-
-def _answer_first(case: Case) -> bool:
-    if case.field != "pairing" or case.theirs is None:
-        return False
-    request, response = case.theirs.request, case.theirs.response
-    return request is not None and response is not None and response.frame <= request.frame
-
-
-def _duplicates(case: Case) -> bool:
-    return case.ours is not None and case.ours.link is not None and case.ours.link.duplicates > 0
-
-
-def _out_of_order(case: Case) -> bool:
-    link = case.ours.link if case.ours is not None else None
-    return link is not None and (link.out_of_order > 0 or link.retransmissions > 0)
-
-
-REASONS: dict[str, Reason] = {
-    "tunnel": Reason("tshark does not look for HTTP inside a CONNECT tunnel", _tunnel),
-    "unfinished": Reason(
-        "tshark shows a body only when it has ended; this one was cut off, left early or is still open", _unfinished
-    ),
-    "lost-bytes": Reason(
-        "bytes of the connection are missing from the capture: tshark stops putting segments together there",
-        _lost_bytes,
-    ),
-    "late-start": Reason(
-        "the connection began before the capture: tshark does not look for the first message", _late_start
-    ),
-    "answer-first": Reason(
-        "the answer is stored before the end of its request: tshark pairs in stored order", _answer_first
-    ),
-    "duplicates": Reason("packets were captured more than once: tshark takes a copy for new data", _duplicates),
-    "out-of-order": Reason("segments came late or twice: tshark gives up on messages around them", _out_of_order),
-}
-"""In the order in which they are tried."""
-
-
-SECOND_LOOKS: tuple[tuple[tuple[str, ...], tuple[str, ...], dict[str, bool]], ...] = (
-    (("unfinished",), ("exchange", "method", "target", "status"), {"bodies": False}),
-    (
-        ("lost-bytes", "late-start", "duplicates", "out-of-order"),
-        ("exchange", "pairing", *FIELDS),
-        {"out_of_order": False},
-    ),
+SECOND_LOOKS = (
+    Look(("unfinished",), ("exchange", "method", "target", "status"), bodies=False),
+    Look(("lost-bytes", "late-start", "duplicates", "out-of-order"), out_of_order=False),
+    Look(("lost-bytes", "late-start"), ports=False),
 )
-"""For differences with these reasons in these fields: how tshark is asked again."""
 
 
 def verify(
@@ -140,10 +79,12 @@ def verify(
     ports = http_ports(ours, trace)
     run = read_exchanges(path, ports)
     found = compare(trace, ours, (e for e in run.exchanges if not narrowed or e.stream in streams))
-    for reasons, fields, choices in SECOND_LOOKS:
-        doubtful = [d for d in found if d.reason in reasons and d.field in fields]
+    for look in SECOND_LOOKS:
+        doubtful = [d for d in found if d.reason in look.reasons and d.field in look.fields]
         if doubtful:
-            again = read_exchanges(path, ports, **choices)
+            again = read_exchanges(
+                path, ports if look.ports else (), bodies=look.bodies, out_of_order=look.out_of_order
+            )
             still = compare(trace, ours, (e for e in again.exchanges if e.stream in streams))
             left = {(d.connection, d.frames, field) for d in still for field in (d.field, *_parts(d.field))}
             found = [d for d in found if d not in doubtful or (d.connection, d.frames, d.field) in left]

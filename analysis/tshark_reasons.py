@@ -1,0 +1,85 @@
+"""Why tshark may read a capture differently from hsa: the committed list that `hsa verify` explains with.
+
+A reason may be given only where facts about the exchange or its connection bear it out, which is what `holds` checks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from hsa.analysis.model import Exchange
+from hsa.analysis.tshark import TsharkExchange
+
+
+@dataclass(slots=True, frozen=True)
+class Case:
+    """What is known where two readings differ."""
+
+    field: str
+    ours: Exchange | None
+    theirs: TsharkExchange | None
+    tunnel: bool
+    """It went through a CONNECT tunnel."""
+
+
+@dataclass(slots=True, frozen=True)
+class Reason:
+    """Why tshark may differ, and when this may be said."""
+
+    text: str
+    holds: Callable[[Case], bool]
+
+
+def _tunnel(case: Case) -> bool:
+    return case.tunnel and case.theirs is None
+
+
+def _unfinished(case: Case) -> bool:
+    return case.ours is not None and not case.ours.complete and case.field not in ("method", "target", "pairing")
+
+
+def _lost_bytes(case: Case) -> bool:
+    ours = case.ours
+    return ours is not None and (ours.damaged or (ours.link is not None and any(ours.link.gaps)))
+
+
+def _late_start(case: Case) -> bool:
+    return case.ours is not None and case.ours.link is not None and any(case.ours.link.mid_start)
+
+
+def _answer_first(case: Case) -> bool:
+    if case.field != "pairing" or case.theirs is None:
+        return False
+    request, response = case.theirs.request, case.theirs.response
+    return request is not None and response is not None and response.frame <= request.frame
+
+
+def _duplicates(case: Case) -> bool:
+    return case.ours is not None and case.ours.link is not None and case.ours.link.duplicates > 0
+
+
+def _out_of_order(case: Case) -> bool:
+    link = case.ours.link if case.ours is not None else None
+    return link is not None and (link.out_of_order > 0 or link.retransmissions > 0)
+
+
+REASONS: dict[str, Reason] = {
+    "tunnel": Reason("tshark does not look for HTTP inside a CONNECT tunnel", _tunnel),
+    "unfinished": Reason(
+        "tshark shows a body only when it has ended; this one was cut off, left early or is still open", _unfinished
+    ),
+    "lost-bytes": Reason(
+        "bytes of the connection are missing from the capture: tshark stops putting segments together there",
+        _lost_bytes,
+    ),
+    "late-start": Reason(
+        "the connection began before the capture: tshark takes the rest of a message for the first one", _late_start
+    ),
+    "answer-first": Reason(
+        "the answer is stored before the end of its request: tshark pairs in stored order", _answer_first
+    ),
+    "duplicates": Reason("packets were captured more than once: tshark takes a copy for new data", _duplicates),
+    "out-of-order": Reason("segments came late or twice: tshark gives up on messages around them", _out_of_order),
+}
+"""In the order in which they are tried."""
