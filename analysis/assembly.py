@@ -31,6 +31,7 @@ class Assembler:
         self._idle_ns = idle_ns
         self._hops = HopMatcher() if merge_hops else None
         self._preludes: dict[str, deque[Exchange]] = {}
+        self._provisional: dict[tuple[str, str, str | None], int] = {}
         self._created = 0
 
     def add(self, exchange: Exchange) -> Session | None:
@@ -51,6 +52,10 @@ class Assembler:
         if session is not None:
             self.witnesses.account(session, exchange, reading, link)
         return session
+
+    def unconfirmed(self) -> int:
+        """Health checks and the like of clients that have no session with the server they asked."""
+        return sum(n for asker, n in self._provisional.items() if not self.witnesses.knows(*asker))
 
     def _opening(self, exchange: Exchange, reading: Reading) -> Session | None:
         session = self.witnesses.by_id(exchange, reading)
@@ -133,8 +138,9 @@ class Assembler:
 
     def _other(self, exchange: Exchange, reading: Reading) -> Session | None:
         session = self.witnesses.by_witness(exchange, reading)
-        if session is None and reading.provisional:
-            self.probes += 1
+        if reading.provisional and (session is None or session.user_agent != exchange.user_agent):
+            asker = (client_of(exchange), exchange.server, exchange.user_agent)
+            self._provisional[asker] = self._provisional.get(asker, 0) + 1
             return None
         if session is None:
             session = self.witnesses.by_client_state(exchange, reading, _has_opened)

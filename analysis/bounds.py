@@ -24,7 +24,7 @@ def bounds(handshake: Handshake, session: Session, found: Readiness, lossy: froz
     for step in found.members:
         if step.damaged:
             touched.update(("bytes_up", "bytes_down", "captured_bytes_up", "captured_bytes_down"))
-        if step.unseen:
+        if step.unseen or (step.answer is None and step.cut == "capture"):
             touched.update(COUNTS)
     if handshake.metadata.bytes is not None and any(step.damaged for step in found.members):
         touched.add("metadata.tokens")

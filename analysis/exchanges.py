@@ -70,9 +70,7 @@ def refresh(exchange: Exchange, http: HttpExchange, reading: Reading | None) -> 
     exchange.given_up = http.reset_ns if http.reset_ns is not None else http.closed_ns
     exchange.cut = response.cut if response is not None else None
     if exchange.cut is None and response is None:
-        exchange.cut = (
-            "rst" if http.reset_ns is not None else "fin" if http.closed_ns is not None else http.not_captured
-        )
+        exchange.cut = "rst" if http.reset_ns is not None else "fin" if http.closed_ns is not None else "capture"
     exchange.reading = reading
     if reading is None:
         return
@@ -88,6 +86,7 @@ def _take_request(exchange: Exchange, request: HttpMessage) -> None:
     exchange.bytes_up, exchange.request_body = request.wire_bytes, request.body_bytes
     exchange.last_frame = max(exchange.last_frame, request.seen.last_frame)
     exchange.digest = digest_of(request.body)
+    exchange.batched = any(m.batch is not None for m in request.messages)
     for name, value in request.headers:
         if name == "user-agent":
             exchange.user_agent = value
@@ -108,6 +107,7 @@ def _take_response(exchange: Exchange, response: HttpMessage) -> None:
     exchange.first_frame = min(exchange.first_frame, response.seen.first_frame)
     exchange.answer_digest = digest_of(response.body)
     exchange.sent_messages = response.messages if response.event_stream else []
+    exchange.other_events = response.other_events
 
 
 def take_answer(exchange: Exchange, answer: Answer) -> None:
@@ -115,6 +115,15 @@ def take_answer(exchange: Exchange, answer: Answer) -> None:
     exchange.answer = answer
     exchange.answer_end = answer.seen.t_last_ns
     exchange.answer_frame = answer.seen.last_frame
+
+
+def not_before(exchange: Exchange, floor_ns: int) -> None:
+    """Clamp times that a backward step of the capture clock put before what they follow."""
+    for name in ("request_start", "request_end", "response_start", "answer_end", "response_end"):
+        moment = getattr(exchange, name)
+        if moment is not None:
+            floor_ns = max(floor_ns, moment)
+            setattr(exchange, name, floor_ns)
 
 
 def _judge_missing(exchange: Exchange, http: HttpExchange) -> None:

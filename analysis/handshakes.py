@@ -34,6 +34,8 @@ class Surroundings:
     failed_during: Callable[[str, Endpoint | None, str | None, int, int], Sequence[FailedConnection]]
     """Those of a client address to an endpoint (or to a named authority) within [start, end]."""
     metadata: Callable[[Sequence[Document] | None], Metadata]
+    proxied: Callable[[Session], bool]
+    """Whether a session without ids came from an address that has proved to be a proxy."""
     lossy: frozenset[int]
     """Indices of traces with drops on record."""
     refetch_tokens: Callable[[Sequence[Document]], int | None]
@@ -57,7 +59,7 @@ def build(session: Session, around: Surroundings) -> Handshake:
         authority=session.authority,
         warm=session.warm,
         observed=session.observed,
-        attribution="inferred" if session.guessed else "exact",
+        attribution="inferred" if session.guessed or around.proxied(session) else "exact",
         auth=any(is_authentication(step) for step in found.members),
         ready_by=found.ready_by,
     )
@@ -66,8 +68,9 @@ def build(session: Session, around: Surroundings) -> Handshake:
     handshake.outcome, handshake.cause, handshake.detail = outcome.outcome, outcome.cause, outcome.detail
     if outcome.outcome not in ("ready", "rejected"):
         handshake.ready_by = None
+    session.was_ready = outcome.outcome in ("ready", "rejected")
     handshake.metadata = around.metadata(documents)
-    handshake.start = start_of(first) if first is not None else None
+    handshake.start = start_of(first) if first is not None else session.last_ns
     _tasks(handshake, session, found)
     if session.warm or not session.observed:
         _without_numbers(handshake, session)
@@ -92,6 +95,8 @@ def _numbers(handshake: Handshake, session: Session, found: Readiness, around: S
     failed = _failed_attempts(session, members, last_ns, around)
     start = _start(first, [f.syn_ns for f in failed])
     handshake.start, handshake.ready = start, ready_ns
+    if handshake.cause == "redirect-not-followed" and any(f.syn_ns > start_of(members[-1]) for f in failed):
+        handshake.cause = "unreachable"
     duration = max(0, last_ns - start) / 1e6
     handshake.time_to_outcome_ms = duration
     opened = [

@@ -50,7 +50,7 @@ def _session_ids(exchange: Exchange) -> set[str]:
 def dialled_for(outer: Exchange, inner: Exchange) -> bool:
     """Whether the leg of `inner` can be the continuation of the leg of `outer`."""
     a, b = outer.link, inner.link
-    if a is None or b is None or a is b or (a.client == b.client and a.server == b.server):
+    if a is None or b is None or a is b or (a.client.address == b.client.address and a.server == b.server):
         return False
     ours, theirs = _session_ids(outer), _session_ids(inner)
     if ours and theirs:

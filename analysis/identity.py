@@ -39,7 +39,6 @@ def _gives_document(step: Exchange) -> bool:
     return (
         reading is not None
         and reading.role in (Role.OPENING, Role.LISTING)
-        and step.status != 304
         and (reading.operation not in ("GET endpoint", "preflight"))
     )
 

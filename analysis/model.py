@@ -92,6 +92,8 @@ class Exchange:
     digest: bytes = b""
     """Digest of the request body: with operation and id what two hops of one request agree in."""
     answer_digest: bytes = b""
+    other_events: int = 0
+    """Events of its stream that are no JSON-RPC messages."""
     user_agent: str | None = None
     forwarded: str | None = None
     """Client named by Forwarded or X-Forwarded-For."""
@@ -99,6 +101,8 @@ class Exchange:
     """Carries Via, Forwarded or X-Forwarded-For: its connection proves a proxy, not a client."""
     request_id: str | None = None
     """X-Request-Id."""
+    batched: bool = False
+    """Its request is a JSON-RPC batch."""
     standing: bool = False
     """An event stream that is not (only) the answer to its own request."""
     sent_messages: list[JsonRpcMessage] = field(default_factory=list)
@@ -220,7 +224,8 @@ class Handshake:
     vantage: str = "unknown"
     rtt_client_ms: float | None = None
     rtt_server_ms: float | None = None
-    start: int | None = None
+    start: int = 0
+    """Of a warm contact, or one whose handshake was not observed: the first that was seen of it."""
     ready: int | None = None
     time_to_ready_ms: float | None = None
     client_time_to_ready_ms: float | None = None

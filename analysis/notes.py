@@ -57,7 +57,7 @@ class _Collector:
 def _history(add: _Collector, session: Session, found: Readiness) -> None:
     """The same client shook hands with the same counterpart before."""
     previous = session.previous
-    if previous is None or not found.members:
+    if previous is None or not found.members or not previous.was_ready:
         return
     lost = [e for e in previous.task_exchanges if e.status in (400, 404) and e.reading and e.reading.session]
     detail = "after the session was lost" if lost else ""
@@ -121,13 +121,20 @@ def _answers(add: _Collector, session: Session, found: Readiness) -> None:
         for operation in ("tools/list", "prompts/list", "resources/list", "agents.list"):
             pages = [s for s in members if s.reading is not None and s.reading.operation == operation]
             _catalogue(add, pages)
-    closed = [
-        s
-        for s in [*members, *session.task_exchanges]
-        if s.answer is not None and s.cut in ("fin", "rst") and s.answer.ok
-    ]
+    closed = [s for s in [*members, *session.task_exchanges] if _left_early(s)]
     if closed:
         add("closed-early", closed, "the client closed the connection once it had the answer")
+    odd = [s for s in [*members, *session.streams, *session.task_exchanges] if s.other_events]
+    if odd:
+        total = sum(s.other_events for s in odd)
+        add("non-protocol-events", odd, f"{total} events of streams are no JSON-RPC messages", count=total)
+    waits = [(s, wait) for o in session.tasks for s, wait in o.waits]
+    if waits:
+        total_ms = sum(wait for _, wait in waits) / 1e6
+        add("user-wait", [s for s, _ in waits], f"tasks waited {total_ms:.0f} ms for input")
+    unanswered = _unanswered_requests(session)
+    if unanswered:
+        add("server-request-unanswered", unanswered, "the server asked the client and got no answer")
     renewed = [s for s in found.later if s.reading is not None and s.reading.operation == "initialize"]
     renewed += [s for s in found.after if s.reading is not None and s.reading.operation == "initialize"]
     if renewed:
@@ -149,6 +156,29 @@ def _answers(add: _Collector, session: Session, found: Readiness) -> None:
     for step in [*members, *found.after, *found.later, *session.streams, *session.others, *session.task_exchanges]:
         for remark in step.reading.remarks if step.reading is not None else ():
             add(remark.kind, [step], remark.detail)
+
+
+def _unanswered_requests(session: Session) -> list[Exchange]:
+    """Streams with a request of the server that the client never answered; once for each request."""
+    answered = {
+        m.rpc_id for s in session.others for m in s.messages if m.direction == "up" and m.kind in ("response", "error")
+    }
+    return [
+        step
+        for step in [*session.steps, *session.streams, *session.task_exchanges]
+        for message in step.sent_messages
+        if message.kind == "request" and message.rpc_id not in answered
+    ]
+
+
+def _left_early(step: Exchange) -> bool:
+    """The client closed once it had the answer, before the response had ended."""
+    if step.answer is None or not step.answer.ok or step.answer_end is None or step.link is None:
+        return False
+    if step.cut in ("fin", "rst"):
+        return True
+    left = [t for t in (step.link.fin_ns[0], step.link.rst_ns[0]) if t is not None]
+    return bool(left) and step.response_end is not None and step.answer_end <= min(left) < step.response_end
 
 
 def _followed(session: Session, announced: list[Exchange]) -> int:

@@ -8,6 +8,9 @@ from hsa.dissectors.reading import Reading
 
 _OPERATION_IDS = ("task:", "run:")
 
+WAITING = frozenset(("awaiting", "input-required", "auth-required"))
+"""States in which a task waits for its user."""
+
 
 def add_task(session: Session, exchange: Exchange, reading: Reading) -> None:
     """Book a task exchange: as a new operation, or as part of one that goes on.
@@ -26,12 +29,17 @@ def add_task(session: Session, exchange: Exchange, reading: Reading) -> None:
         session.first_task = exchange
     ids = {name for name in reading.ids if name.startswith(_OPERATION_IDS)}
     given = exchange.answer.ids if exchange.answer is not None else ()
-    operation = _part_of(session, exchange, reading, ids)
+    operation = _part_of(session, exchange, reading, ids) or _taken_over(session, exchange, reading)
     if operation is None:
         operation = Operation(reading.operation, reading.subject, set(), None, exchanges=0)
         session.tasks.append(operation)
         session.operations += 1
+    last = operation.last
+    if last is not None and last.answer is not None and last.answer.state in WAITING:
+        operation.waits.append((exchange, max(0, (exchange.request_start or 0) - end_of(last))))
     operation.exchanges += 1
+    if exchange.answer is not None:
+        operation.continues = exchange.answer.continues
     operation.ids |= ids | {name for name in given if name.startswith(_OPERATION_IDS)}
     operation.last = exchange
     _close_oldest(session)
@@ -54,6 +62,26 @@ def _part_of(session: Session, exchange: Exchange, reading: Reading, ids: set[st
                 session.task_retries += 1
             return operation
     return None
+
+
+def _taken_over(session: Session, exchange: Exchange, reading: Reading) -> Operation | None:
+    """The last task of the session before this one, refused because that session was gone and now sent again."""
+    before = session.previous
+    if before is None or not before.tasks:
+        return None
+    lost = before.tasks[-1]
+    last = lost.last
+    if last is None or last.reading is None or last.status not in (400, 404) or not last.reading.session:
+        return None
+    if (last.reading.operation, last.reading.subject) != (reading.operation, reading.subject):
+        return None
+    before.tasks.pop()
+    before.operations -= 1
+    session.tasks.append(lost)
+    session.operations += 1
+    lost.retries += 1
+    session.task_retries += 1
+    return lost
 
 
 def _again(before: Exchange, after: Exchange) -> bool:

@@ -57,6 +57,8 @@ def _not_ready(session: Session, found: Readiness, end: End) -> Outcome:
         assert last.answer is not None
         return Outcome("error", last.answer.cause or "other", _detail(last))
     if last.answer is None:
+        if last.reading is not None and last.reading.answered_elsewhere and over(session, end):
+            return Outcome("error", "no-answer", _detail(last))
         if last.given_up is not None:
             return Outcome("error", "reset" if last.cut == "rst" else "no-answer", _detail(last))
         if last.cut == "gap":

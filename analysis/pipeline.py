@@ -15,16 +15,18 @@ from dataclasses import dataclass
 import numpy as np
 
 from hsa.analysis.assembly import Assembler
-from hsa.analysis.exchanges import record, refresh, take_answer
+from hsa.analysis.exchanges import not_before, record, refresh, take_answer
 from hsa.analysis.filters import wanted, within
 from hsa.analysis.groups import groups
 from hsa.analysis.late_answers import LateAnswers
 from hsa.analysis.model import Analysis, Exchange, Handshake
 from hsa.analysis.options import Options
 from hsa.analysis.results import Results
+from hsa.analysis.session import end_of
 from hsa.analysis.startup import startups
 from hsa.capture.files import Reader, open_traces
 from hsa.capture.records import Records
+from hsa.dissectors.connection import Connection
 from hsa.dissectors.driver import Driver
 from hsa.dissectors.http import HttpExchange
 from hsa.dissectors.reading import Reading, Role
@@ -90,6 +92,7 @@ class Pipeline:
         self._waiting: dict[HttpExchange, _Pending] = {}
         self._open: dict[HttpExchange, Exchange] = {}
         self._starts = array("q")
+        self._floors: dict[Connection, int] = {}
         self._skipped: set[HttpExchange] = set()
         self._keep: list[Exchange] | None = [] if keep_exchanges else None
         self.watermark_ns = 0
@@ -103,6 +106,11 @@ class Pipeline:
                 self._release(at_end=False)
                 yield None
             self._take(http, final)
+        self.stop()
+
+    def stop(self) -> None:
+        """End here: what has been read is all there is. `run` does it at the end; a caller that leaves `run` early
+        (or was interrupted in it) does it itself."""
         self._release(at_end=True)
         for http, exchange in self._open.items():
             self._refresh(http, exchange)
@@ -131,7 +139,15 @@ class Pipeline:
             if not final:
                 self._skipped.add(http)
             return
-        pending = _Pending(http.start.t_first_ns, len(self._starts), http, final)
+        connection = http.connection
+        http.order = connection.exchanges
+        if http.request is None or http.request.method != "CONNECT":
+            connection.exchanges += 1
+        start = http.start.t_first_ns
+        if start < connection.floor_ns and connection.clock_steps:
+            start = connection.floor_ns
+        connection.floor_ns = start
+        pending = _Pending(start, len(self._starts), http, final)
         self._starts.append(pending.start)
         self._waiting[http] = pending
         self._pending.append(pending)
@@ -154,6 +170,10 @@ class Pipeline:
             if pending.record is None:
                 pending.reading = self._recogniser.read(pending.http)
                 pending.record = record(pending.http, pending.reading, pending.serial)
+                connection = pending.http.connection
+                if connection.clock_steps:
+                    not_before(pending.record, max(pending.start, self._floors.get(connection, 0)))
+                    self._floors[connection] = end_of(pending.record)
             if self._waits(pending) and patient:
                 break
             self._hand_on(pending)

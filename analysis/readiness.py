@@ -95,14 +95,14 @@ def _needed(session: Session, before: list[Exchange]) -> tuple[list[Exchange], s
     if session.protocol != "mcp":
         opened = [s for s in before if s.reading is not None and s.reading.role is Role.OPENING]
         return _successes(_first_chain(opened)), "listed"
-    pages = _successes(_first_chain([s for s in before if _operation(s) == "tools/list"]))
+    pages = _successes(_first_chain([s for s in before if _carries(s, "tools/list")]))
     if session.era() == "modern":
         probes = _successes([s for s in before if _operation(s) == "server/discover"])
         return probes[:1] + pages, "listed" if pages else "assumed"
     opened = [s for s in before if _operation(s) == "initialize"]
     if not opened:
         return pages, "listed"
-    accepted = [s for s in before if s.reading is not None and s.reading.role is Role.READINESS]
+    accepted = [s for s in before if _carries(s, "notifications/initialized")]
     if not accepted:
         return [], "assumed"
     return _successes(opened)[:1] + _successes(accepted)[:1] + pages, "listed" if pages else "assumed"
@@ -110,6 +110,13 @@ def _needed(session: Session, before: list[Exchange]) -> tuple[list[Exchange], s
 
 def _operation(step: Exchange) -> str:
     return step.reading.operation if step.reading is not None else ""
+
+
+def _carries(step: Exchange, method: str) -> bool:
+    """Whether the request is this method, or a batch with it."""
+    if _operation(step) == method:
+        return True
+    return step.batched and any(m.method == method for m in step.messages if m.direction == "up")
 
 
 def _first_chain(listings: list[Exchange]) -> list[Exchange]:

@@ -88,7 +88,7 @@ class Results:
         for session, handshake in self._handshakes:
             if session not in live:
                 self._add_late(session, handshake)
-        self._handshakes.sort(key=lambda pair: (pair[1].start or 0, pair[0].serial))
+        self._handshakes.sort(key=lambda pair: (pair[1].start, pair[0].serial))
         for number, (_, handshake) in enumerate(self._handshakes):
             handshake.id = number
         self._by_session = {id(session): handshake for session, handshake in self._handshakes}
@@ -141,6 +141,7 @@ class Results:
             failed_before=self._failed_before,
             failed_during=self._failed_during,
             metadata=self._metadata,
+            proxied=self._assembler.witnesses.proxied,
             lossy=frozenset(t.index for t in self._driver.traces if t.dropped),
             refetch_tokens=self._tokens,
         )
@@ -194,9 +195,11 @@ class Results:
             empty=empty,
             failed=failed,
         )
-        analysis.probes = self._assembler.probes
+        analysis.probes = self._assembler.probes + self._assembler.unconfirmed()
         analysis.other_protocols = dict(self.other_protocols)
         for row in driver.damage:
+            if row.kind == "gap" and row.layer != "tcp":
+                continue  # what a hole in the stream did to the layers above: the hole itself is reported
             detail = f"{row.layer}: {row.detail}" if row.layer else row.detail
             analysis.damage.append(DamageFact(row.kind, row.count, row.bytes, list(row.frames), detail))
         analysis.undecoded = dict(driver.undecoded)

@@ -40,6 +40,8 @@ class Operation:
     ok: bool = True
     done: bool = False
     continues: str | None = None
+    waits: list[tuple[Exchange, int]] = field(default_factory=list)
+    """(exchange that went on, ns waited before it) where the task waited for input or authorisation."""
 
 
 @dataclass(slots=True, eq=False)
@@ -85,6 +87,8 @@ class Session:
     """DELETE was sent."""
     previous: Session | None = None
     """Earlier handshake of the same client with the same counterpart."""
+    was_ready: bool = False
+    """Its handshake has been judged ready (or it is a warm contact)."""
     fingerprints: set[bytes] = field(default_factory=set)
     """Of its metadata documents, once folded."""
     exchanges: int = 0

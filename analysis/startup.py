@@ -14,18 +14,18 @@ def startups(handshakes: Iterable[Handshake]) -> list[Startup]:
     """One row for each client that shook hands with two or more counterparts in one go."""
     by_client: dict[str, list[Handshake]] = {}
     for handshake in handshakes:
-        if handshake.start is not None and handshake.round_trips and handshake.observed and not handshake.warm:
+        if handshake.round_trips and handshake.observed and not handshake.warm:
             by_client.setdefault(handshake.client, []).append(handshake)
     rows = []
     for client, theirs in sorted(by_client.items()):
-        for cluster in _clusters(sorted(theirs, key=lambda h: h.start or 0)):
+        for cluster in _clusters(sorted(theirs, key=lambda h: h.start)):
             if len({h.server for h in cluster}) >= 2 and len({h.server for h in cluster}) == len(cluster):
                 rows.append(_row(client, cluster))
     return rows
 
 
 def _end(handshake: Handshake) -> int:
-    start = handshake.start or 0
+    start = handshake.start
     return start + round((handshake.time_to_outcome_ms or handshake.time_to_ready_ms or 0.0) * 1e6)
 
 
@@ -33,7 +33,7 @@ def _clusters(handshakes: list[Handshake]) -> Iterator[list[Handshake]]:
     cluster: list[Handshake] = []
     reach = 0
     for handshake in handshakes:
-        if cluster and (handshake.start or 0) > reach + TOGETHER_NS:
+        if cluster and handshake.start > reach + TOGETHER_NS:
             yield cluster
             cluster = []
         cluster.append(handshake)
@@ -43,8 +43,8 @@ def _clusters(handshakes: list[Handshake]) -> Iterator[list[Handshake]]:
 
 
 def _row(client: str, cluster: list[Handshake]) -> Startup:
-    first = min(h.start or 0 for h in cluster)
-    slowest = max(cluster, key=lambda h: _end(h) - (h.start or 0))
+    first = min(h.start for h in cluster)
+    slowest = max(cluster, key=lambda h: _end(h) - h.start)
     return Startup(
         client=client,
         handshakes=len(cluster),
@@ -52,7 +52,7 @@ def _row(client: str, cluster: list[Handshake]) -> Startup:
         critical_round_trips=_critical(cluster),
         ms=(max(map(_end, cluster)) - first) / 1e6,
         could_be_critical_round_trips=max(h.critical_round_trips or 0 for h in cluster),
-        could_be_ms=max(_end(h) - (h.start or 0) for h in cluster) / 1e6,
+        could_be_ms=max(_end(h) - h.start for h in cluster) / 1e6,
         slowest=slowest.server,
     )
 
@@ -62,7 +62,7 @@ def _critical(cluster: list[Handshake]) -> int:
     best: list[tuple[int, int]] = []
     longest = 0
     for handshake in sorted(cluster, key=_end):
-        start = handshake.start or 0
+        start = handshake.start
         before = max((total for end, total in best if end <= start), default=0)
         total = before + (handshake.critical_round_trips or 0)
         best.append((_end(handshake), total))

@@ -52,8 +52,10 @@ class Witnesses:
         pair = (session.client, session.protocol, session.server, session.user_agent)
         session.previous = self._latest.get(pair)
         self._latest[pair] = session
-        if exchange.link in self._by_link and exchange.link is not None:
-            self._share(exchange.link)
+        link = exchange.link
+        before = self._by_link.get(link) if link is not None else None
+        if link is not None and before is not None and (exchange.proxied or before.first_task is None):
+            self._share(link)
 
     def _share(self, link: Connection) -> None:
         """More than one session came over it: it proves nothing by itself, nor does any other between its two ends."""
@@ -62,6 +64,16 @@ class Witnesses:
         session = self._by_link.get(link)
         if session is not None and not session.ids:
             session.guessed = True
+
+    def knows(self, client: str, server: str, user_agent: str | None) -> bool:
+        """Whether this client has (or had) a session with that counterpart."""
+        return any((client, p, server, user_agent) in self._latest for p in ("mcp", "a2a", "acp"))
+
+    def proxied(self, session: Session) -> bool:
+        """Whether a session without ids used a connection between two ends one of which has proved to be a proxy."""
+        if session.ids or not self._proxies:
+            return False
+        return any((link.client.address, str(link.server)) in self._proxies for link in session.links)
 
     def passes_on(self, session: Session, exchange: Exchange, link: Connection) -> None:
         """The exchange is a further leg of one of `session`; its connection may carry more of it."""

@@ -71,6 +71,10 @@ class Connection:
     proxied_client: Endpoint | None = None
     """Client named by a PROXY protocol header ahead of the stream."""
     proxied_server: Endpoint | None = None
+    exchanges: int = 0
+    """HTTP exchanges on it so far, CONNECT not counted."""
+    floor_ns: int = 0
+    """Start of its latest exchange: where the capture clock went backwards, none after it is put before it."""
     kind: str = "other"
     """What it carries, decided by the driver: `http`, `tls`, `other`, `empty`."""
     sizes: list[tuple[Int64, Int32]] = field(default_factory=list)
