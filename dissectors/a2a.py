@@ -24,6 +24,9 @@ OLD_EXTENDED_CARD = "/agent/authenticatedExtendedCard"
 GRPC_SERVICES = {"/lf.a2a.v1.A2AService/": "1.0", "/a2a.v1.A2AService/": "0.3"}
 """Service path to version: `v1` in the older package name means 0.2.2 to 0.3."""
 
+TASK_ID_CHARACTERS = len("task:") + 16
+"""Shortest task id that names a task on whatever server."""
+
 _TASK = (Role.TASK, Phase.TASK)
 _OTHER = (Role.OTHER, Phase.OTHER)
 _EXTENDED = (Role.LISTING, Phase.DISCOVERY)
@@ -246,6 +249,7 @@ def _rpc(view: View, bindings: Bindings, row: tuple[str, Role, Phase]) -> Readin
         reading.ids = _ids(task=params.get("id"), session=params.get("sessionId"))
     reading.trace_id = view.trace_id()
     read_rpc(view, reading)
+    _remember_tasks(bindings, reading)
     _finish(view, reading)
     return reading
 
@@ -358,8 +362,16 @@ def _rest(view: View, bindings: Bindings, found: _Rest) -> Reading:
         read_card(view, reading, old_path=False)
     else:
         read_rest(view, reading)
+    _remember_tasks(bindings, reading)
     _finish(view, reading)
     return reading
+
+
+def _remember_tasks(bindings: Bindings, reading: Reading) -> None:
+    """Tasks given out: their ids are witnesses where they are long enough to be nobody else's."""
+    for name in reading.answer.ids if reading.answer is not None else ():
+        if name.startswith("task:") and len(name) >= TASK_ID_CHARACTERS:
+            bindings.known_ids.put(("a2a", name), True)
 
 
 def _preflight(view: View, found: _Rest) -> Reading:

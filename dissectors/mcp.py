@@ -215,8 +215,6 @@ def _post(view: View, bindings: Bindings, modern: bool) -> Reading:
         operation, role, phase = "unreadable", Role.OTHER, Phase.OTHER
     reading = Reading("mcp", operation, role, phase, era="modern" if modern else "legacy")
     reading.requests = len(view.requests)
-    if view.message is not None and view.message.batch is not None and view.request is not None:
-        reading.methods = tuple(m.method for m in view.request.messages if m.method is not None)
     if view.requests:
         reading.rpc_id = view.requests[0].rpc_id
         reading.numeric_id = counter(reading.rpc_id)

@@ -157,8 +157,6 @@ class Reading:
     client_name: str | None = None
     requests: int = 0
     """JSON-RPC requests in the request body (more than 1 for a batch)."""
-    methods: tuple[str, ...] = ()
-    """JSON-RPC methods of all messages of a batch, notifications too, in order; empty outside batches."""
     inferred: bool = False
     """Recognised without a witness of its own (by tie-break or at the end of the capture)."""
     provisional: bool = False

@@ -233,6 +233,13 @@ def test_plain_task_paths_need_a_witness() -> None:
     assert read(get("/tasks/t1", JSON, b"{}", headers="A2A-Version: 1.0\n")).operation == "GetTask"
 
 
+def test_a_task_given_out_is_a_witness() -> None:
+    recogniser, task = Recogniser(), "363422be-b0f9-4692-a24d-278670e7c7f1"
+    read(post(request("message/send"), result({"kind": "task", "id": task, "status": {}}), path="/"), recogniser)
+    assert read(get(f"/v1/tasks/{task}", JSON, b"{}"), recogniser).operation == "tasks/get"
+    assert Recogniser().read(get(f"/v1/tasks/{task}", JSON, b"{}")) is None
+
+
 def test_a_card_with_a_rest_interface_is_a_witness() -> None:
     recogniser = Recogniser()
     read(get(WELL_KNOWN, JSON, CARD_1), recogniser)

@@ -176,7 +176,6 @@ def test_batches() -> None:
     reading = read(post([initialized, request("tools/list", 2), request("prompts/list", 3)], headers=LEGACY))
     assert (reading.operation, reading.role, reading.requests) == ("tools/list", Role.LISTING, 2)
     assert reading.rpc_id == 2
-    assert reading.methods == ("notifications/initialized", "tools/list", "prompts/list")
     cancelled = {"jsonrpc": "2.0", "method": "notifications/cancelled"}
     reading = read(post([cancelled, initialized], headers=LEGACY, told=ACCEPTED))
     assert (reading.operation, reading.role) == ("notifications/initialized", Role.READINESS)
