@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from hsa.dissectors.contract import C2S, S2C, Chunk, Damage, Direction, Gap, Payload, Seen
 from hsa.dissectors.http1 import HOLD_BYTES, Http1, probe
-from hsa.dissectors.http1_events import Http1End, Http1Request, Http1Response, Http1Switch
+from hsa.dissectors.http1_events import Http1End, Http1Response, Http1Switch
 from hsa.dissectors.http1_head import HEAD_BYTES
 from tests.conversations import Message, Step, Talk, Turn, cut_sizes, one_by_one, pieces, talks
 
@@ -257,7 +257,8 @@ def test_head_and_connect_change_the_framing_of_the_answer() -> None:
 
 
 def test_only_101_switches() -> None:
-    offer = b"POST /mcp HTTP/1.1\r\nUpgrade: h2c\r\nHTTP2-Settings: AAA\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n\r\n"
+    offer = b"POST /mcp HTTP/1.1\r\nUpgrade: h2c\r\nHTTP2-Settings: AAA\r\n"
+    offer += b"Transfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n\r\n"
     result = read([(C2S, offer), (S2C, ok(b"a")), (C2S, offer), (S2C, ok(b"b"))])
     assert result.pairs == [0, 1] and not result.switches
     assert [one.body for one in result.messages[C2S]] == [b"{}", b"{}"]
@@ -373,6 +374,23 @@ def test_answer_lost_whole() -> None:
     assert [one.body for one in result.messages[S2C]] == [b"answer %d" % n for n in (0, 1, 3, 4, 5)]
 
 
+def test_whole_exchange_and_the_answer_before_lost() -> None:
+    steps: list[Step] = list(case_21())
+    steps[3] = (S2C, len(ok(b"answer 1")))
+    steps[4] = (C2S, len(case_21()[4][1]))
+    result = read(steps)
+    assert result.pairs == [0, None, 2, 3, 4]
+    assert [one.body for one in result.messages[S2C]] == [b"answer %d" % n for n in (0, 2, 3, 4, 5)]
+
+
+def test_pipelined_answers_go_on_in_order_after_a_hole() -> None:
+    answers = b"".join(ok(b"%d" % n) for n in range(4))
+    one = len(ok(b"0"))
+    steps: list[Step] = [(C2S, GET * 4), (S2C, answers[:one]), (S2C, answers[one : one + 20]), (S2C, one - 20)]
+    result = read([*steps, (S2C, answers[2 * one :])])
+    assert result.pairs == [0, 1, 2, 3]
+
+
 def test_hole_of_unknown_size() -> None:
     steps: list[Step] = list(case_21())
     steps[5:6] = [(S2C, ok(b"answer 2")[:45]), (S2C, -1)]
@@ -408,6 +426,16 @@ def test_hole_in_a_chunked_body() -> None:
         got, after = result.messages[S2C]
         assert got.body.endswith(b"D" * 20 + b"E" * 20 + b"F" * 20) and got.ended_by == "chunked"
         assert after.body == b"next" and result.pairs == [0, 1]
+
+
+def test_chunk_right_behind_a_hole() -> None:
+    """Servers send a chunk a segment: what follows a lost one begins with a size line."""
+    head = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
+    for rest in (b"3\r\ndef\r\n0\r\n\r\n", b"0\r\n\r\n"):
+        for sizes in (None, one_by_one()):
+            result = read([(C2S, GET), (S2C, head + b"3\r\nabc\r\n"), (S2C, 8), (S2C, rest)], sizes=sizes)
+            (got,) = result.messages[S2C]
+            assert (got.body, got.ended_by) == (b"abcdef" if b"def" in rest else b"abc", "chunked")
 
 
 def test_hole_over_the_end_of_a_chunked_body() -> None:
@@ -493,4 +521,3 @@ def test_probe() -> None:
     assert probe(S2C, b"HTTP/1.1 200 OK\r\n").name == "YES"
     assert probe(S2C, b"SSH-2.0-x\r\n").name == "NO"
     assert probe(C2S, b"\x16\x03\x01").name == "NO"
-    assert isinstance(Http1Request, type)
