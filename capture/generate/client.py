@@ -63,11 +63,11 @@ async def _contact(
             session = sdk.connect(errand, mode, http, memory)
             if barrier is not None:
                 await barrier.wait()
-            told["start_ns"], began = time.time_ns(), time.perf_counter_ns()
+            began, told["start_ns"] = time.perf_counter_ns(), time.time_ns()
             try:
                 peer = await stack.enter_async_context(session)
             finally:
-                told["ready_ns"] = told["start_ns"] + time.perf_counter_ns() - began
+                told["ready_ns"], told["took_ns"] = time.time_ns(), time.perf_counter_ns() - began
                 told["at_ready"], told["opened_at_ready"] = ledger.page(), ledger.opened()
             require = errand.cell.require
             told["outcome"] = "ready" if require is None or require in peer.names else "rejected"

@@ -69,7 +69,7 @@ def weigh(told: dict[str, Any], protocol: str) -> dict[str, Any]:
         "bytes_down": sum(request["bytes_down"] for request in down),
         "phases": {name: n for name in _HANDSHAKE if (n := sum(phase(request) == name for request in answered))},
         "tasks": sum(phase(request) == "task" and not _redirected(request) for request in told["requests"]),
-        "time_to_ready_ms": round((told["ready_ns"] - told["start_ns"]) / 1e6, 3),
+        "time_to_ready_ms": round(told["took_ns"] / 1e6, 3),
         "wire_ms": round((max(ends) - min(starts)) / 1e6, 3) if starts and ends else None,
     }
 
@@ -118,7 +118,7 @@ def _group(mode: str | None, runs: list[dict[str, Any]]) -> dict[str, Any]:
 def _contact(record: dict[str, Any], protocol: str) -> dict[str, Any]:
     kept = ("mode", "warmup", "start_ns", "ready_ns", "end_ns", "version", "names", "task", "error_text")
     return {
-        **{name: record[name] for name in kept if name in record},
+        **{name: record.get(name) for name in kept},
         **weigh(record, protocol),
         "requests": [{**request, "phase": phase(request)} for request in record["requests"]],
         "tcp": record["connections"],

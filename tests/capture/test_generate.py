@@ -435,7 +435,7 @@ def request(operation: str, port: int, status: int | None, **more: Any) -> dict[
 
 def told(requests: list[dict[str, Any]], early: list[dict[str, Any]] | None = None) -> dict[str, Any]:
     tcp = [{"port": port, "opened_ns": 5, "requests": 1, "closed_ns": None} for port in {r["port"] for r in requests}]
-    outcome = {"outcome": "ready", "error": None, "start_ns": 0, "ready_ns": 4_000_000}
+    outcome = {"outcome": "ready", "error": None, "start_ns": 0, "ready_ns": 4_000_000, "took_ns": 4_000_000}
     return {**outcome, "at_ready": early or requests, "requests": requests, "connections": tcp}
 
 
@@ -522,7 +522,7 @@ def test_truncated_json_has_valid_framing() -> None:
 def test_truncated_event_keeps_its_frame() -> None:
     event = b'event: message\r\ndata: {"result":{}}\r\n\r\n'
     _, body = asyncio.run(through("truncated", b'{"method":"initialize"}', event, b"text/event-stream"))
-    assert body == b'event: message\r\ndata: {"resul\r\n\r\n'
+    assert body == b'event: message\r\ndata: {"resu\r\n\r\n'
 
 
 def test_truncation_spares_tasks() -> None:
