@@ -9,10 +9,10 @@ Source: A2A specification v0.1.0 to v1.0.1: agent card, JSON-RPC, HTTP+JSON and 
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
 from hsa.dissectors.a2a_answers import card_of, looks_like_card, read_card, read_rest, read_rpc, update_ids
+from hsa.dissectors.a2a_paths import REST_HINTS, RestCall, rest_call
 from hsa.dissectors.answers import challenged
 from hsa.dissectors.bindings import Bindings, host_of, hosts_of
 from hsa.dissectors.reading import HANDSHAKE_PHASES, Phase, Reading, Remark, Role
@@ -62,16 +62,6 @@ EXTENDED_CARD_METHODS = frozenset(("GetExtendedAgentCard", "agent/getAuthenticat
 GRPC_NAMES = {"ListTask": "ListTasks", "TaskSubscription": "SubscribeToTask", "GetAgentCard": "GetExtendedAgentCard"}
 """gRPC methods of 0.3 that 1.0 calls otherwise."""
 
-_REST = re.compile(
-    r"(?P<prefix>.*?)(?P<v1>/v1)?/(?:"
-    r"message:(?P<send>send|stream)"
-    r"|tasks/(?P<task>[^/:]+):(?P<act>cancel|subscribe)"
-    r"|tasks/(?P<of>[^/:]+)/(?:pushNotificationConfigs|push_notification_configs)(?:/(?P<config>[^/]+))?"
-    r"|tasks(?:/(?P<get>[^/:]+))?"
-    r"|(?P<card>extendedAgentCard|card)"
-    r")/?\Z"
-)
-_REST_HINTS = ("/message:", "/tasks", "/extendedAgentCard", "/v1/card")
 _REST_OLD_NAMES = {
     "SendMessage": "message/send",
     "SendStreamingMessage": "message/stream",
@@ -164,7 +154,7 @@ def by_header(view: View, bindings: Bindings) -> Reading | None:
         return None
     if view.method is not None:
         return _rpc(view, bindings, METHODS.get(view.method) or SHARED.get(view.method) or ("1.0", *_OTHER))
-    found = _rest_of(view)
+    found = rest_call(view.verb, view.path)
     if found is not None:
         return _rest(view, bindings, found)
     pushed = _pushed(view)
@@ -180,9 +170,9 @@ def by_header(view: View, bindings: Bindings) -> Reading | None:
 def by_path(view: View, bindings: Bindings) -> Reading | None:
     """Rule 17, second half: REST paths. `GET /tasks` and `GET /tasks/{id}` prove nothing by themselves."""
     path = view.path
-    if any(hint in path for hint in _REST_HINTS):
-        found = _rest_of(view)
-        if found is not None and (_own_path(found) or _vouched(view, bindings, found)):
+    if any(hint in path for hint in REST_HINTS):
+        found = rest_call(view.verb, view.path)
+        if found is not None and (not found.plain or _vouched(view, bindings, found)):
             return _rest(view, bindings, found)
     if view.verb == "POST" and type(view.body) is dict:
         return _pushed(view)
@@ -291,61 +281,19 @@ def _finish(view: View, reading: Reading) -> None:
         reading.phase = Phase.SESSION
 
 
-class _Rest:
-    """One REST call by its path: the 1.0 name, the version family, ids."""
-
-    __slots__ = ("name", "old", "phase", "plain", "role", "task")
-
-    def __init__(self, name: str, old: bool, task: str | None, plain: bool) -> None:
-        self.name = name
-        self.old = old
-        """Below /v1."""
-        self.task = task
-        self.plain = plain
-        """A path that any task API may have."""
-        self.role, self.phase = METHODS[name][1:]
-
-
-def _rest_of(view: View) -> _Rest | None:
-    m = _REST.match(view.path)
-    if m is None:
-        return None
-    old, verb = m["v1"] is not None, view.verb
-    if m["send"] is not None:
-        return _Rest("SendMessage" if m["send"] == "send" else "SendStreamingMessage", old, None, False)
-    if m["act"] is not None:
-        return _Rest("CancelTask" if m["act"] == "cancel" else "SubscribeToTask", old, m["task"], False)
-    if m["of"] is not None:
-        name = {"POST": "CreateTaskPushNotificationConfig", "DELETE": "DeleteTaskPushNotificationConfig"}.get(
-            verb, "GetTaskPushNotificationConfig" if m["config"] else "ListTaskPushNotificationConfigs"
-        )
-        return _Rest(name, old, m["of"], False)
-    if m["card"] is not None:
-        if verb != "GET" or (m["card"] == "card") is not old:
-            return None
-        return _Rest("GetExtendedAgentCard", old, None, old)
-    if verb != "GET":
-        return None
-    return _Rest("GetTask" if m["get"] else "ListTasks", old, m["get"], True)
-
-
-def _own_path(found: _Rest) -> bool:
-    return not found.plain
-
-
-def _vouched(view: View, bindings: Bindings, found: _Rest) -> bool:
+def _vouched(view: View, bindings: Bindings, found: RestCall) -> bool:
     """A plain path is A2A's when its server is known to speak A2A by REST, or the task was given out by A2A."""
     if found.task is not None and ("a2a", f"task:{found.task}") in bindings.known_ids:
         return True
     return any((name, "a2a-rest") in bindings.servers for name in hosts_of(view))
 
 
-def _rest(view: View, bindings: Bindings, found: _Rest) -> Reading:
+def _rest(view: View, bindings: Bindings, found: RestCall) -> Reading:
     if view.verb == "OPTIONS":
         return _preflight(view, found)
     name = found.name
     operation = "extended-card" if name == "GetExtendedAgentCard" else _REST_OLD_NAMES[name] if found.old else name
-    reading = Reading("a2a", operation, found.role, found.phase, transport="http+json")
+    reading = Reading("a2a", operation, *METHODS[name][1:], transport="http+json")
     reading.version = _version(view, bindings, "0.3" if found.old else "1.0", reading)
     reading.trace_id = view.trace_id()
     bindings.servers.put((view.server, "a2a"), True)
@@ -374,8 +322,8 @@ def _remember_tasks(bindings: Bindings, reading: Reading) -> None:
             bindings.known_ids.put(("a2a", name), True)
 
 
-def _preflight(view: View, found: _Rest) -> Reading:
-    reading = Reading("a2a", "preflight", found.role, found.phase)
+def _preflight(view: View, found: RestCall) -> Reading:
+    reading = Reading("a2a", "preflight", *METHODS[found.name][1:])
     read_rest(view, reading)
     return reading
 
