@@ -107,7 +107,8 @@ def _take_response(exchange: Exchange, response: HttpMessage) -> None:
     exchange.first_frame = min(exchange.first_frame, response.seen.first_frame)
     exchange.answer_digest = digest_of(response.body)
     exchange.sent_messages = response.messages if response.event_stream else []
-    exchange.other_events = response.other_events
+    exchange.other_events = len(response.data_documents)
+    exchange.unterminated = response.unterminated
 
 
 def take_answer(exchange: Exchange, answer: Answer) -> None:

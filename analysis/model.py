@@ -93,7 +93,9 @@ class Exchange:
     """Digest of the request body: with operation and id what two hops of one request agree in."""
     answer_digest: bytes = b""
     other_events: int = 0
-    """Events of its stream that are no JSON-RPC messages."""
+    """Events of its stream that are JSON but no JSON-RPC messages."""
+    unterminated: bool = False
+    """Its stream ended before the blank line of the last event."""
     user_agent: str | None = None
     forwarded: str | None = None
     """Client named by Forwarded or X-Forwarded-For."""

@@ -128,6 +128,9 @@ def _answers(add: _Collector, session: Session, found: Readiness) -> None:
     if odd:
         total = sum(s.other_events for s in odd)
         add("non-protocol-events", odd, f"{total} events of streams are no JSON-RPC messages", count=total)
+    cut = [s for s in [*members, *session.streams, *session.task_exchanges] if s.unterminated]
+    if cut:
+        add("unterminated-event", cut, "the last event of the stream lacks its blank line; the end of the body ends it")
     waits = [(s, wait) for o in session.tasks for s, wait in o.waits]
     if waits:
         total_ms = sum(wait for _, wait in waits) / 1e6

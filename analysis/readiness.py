@@ -43,6 +43,15 @@ def start_of(step: Exchange) -> int:
     return 0
 
 
+def order_of(step: Exchange) -> tuple[int, int]:
+    """Order of exchanges: by start, and as captured where a coarse or stepping clock gives several the same."""
+    return start_of(step), step.serial
+
+
+def _end_order(step: Exchange) -> tuple[int, tuple[int, int]]:
+    return end_of(step), order_of(step)
+
+
 def judge(session: Session) -> Readiness:
     """Apply the task-ready row to what the session holds now."""
     first_task = session.first_task
@@ -50,28 +59,29 @@ def judge(session: Session) -> Readiness:
     if first_task is None and session.challenged:
         first_task = session.challenged[0]
     task_start = start_of(first_task) if first_task is not None else NEVER
-    steps = sorted(session.steps + challenged, key=start_of)
-    before = [s for s in steps if start_of(s) < task_start]
-    result = Readiness(first_task=first_task, later=[s for s in steps if start_of(s) >= task_start])
+    steps = sorted(session.steps + challenged, key=order_of)
+    border = order_of(first_task) if first_task is not None else (NEVER, 0)
+    before = [s for s in steps if order_of(s) < border]
+    result = Readiness(first_task=first_task, later=[s for s in steps if order_of(s) >= border])
     deciding = [s for s in before if not is_optional(s)]
     result.deciding = deciding[-1] if deciding else None
     needed, by = _needed(session, before)
     made: Exchange | None = None
     if needed and all(s.answer is not None and s.answer.ok for s in needed):
-        last = max(needed, key=end_of)
+        last = max(needed, key=_end_order)
         if end_of(last) <= task_start:
             extra = [s for s in before if _goes_before_tasks(s) and s.answer is not None]
-            made = max([last, *extra], key=end_of)
+            made = max([last, *extra], key=_end_order)
             result.ready_by = by if by == "listed" or first_task is None else "first-task"
     if made is None and first_task is not None and not _was_refused(result.deciding):
         answered = [s for s in before if s.answer is not None and end_of(s) <= task_start]
         if answered:
-            made = max(answered, key=end_of)
+            made = max(answered, key=_end_order)
             result.ready_by = "first-task"
     result.ready = made
-    limit = end_of(made) if made is not None else NEVER
     for step in before:
-        (result.members if start_of(step) < limit else result.after).append(step)
+        within = made is None or start_of(step) < end_of(made) or order_of(step) <= order_of(made)
+        (result.members if within else result.after).append(step)
     return result
 
 

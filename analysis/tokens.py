@@ -16,6 +16,7 @@ import hashlib
 import re
 from collections import OrderedDict
 from collections.abc import Sequence
+from functools import lru_cache
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
@@ -237,6 +238,7 @@ def _table_file(name: str, tables: str | Path | None) -> Path:
     )
 
 
+@lru_cache(maxsize=2)
 def _load(name: str, file: Path) -> Encoding:
     import lzma
     from binascii import a2b_base64

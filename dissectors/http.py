@@ -88,6 +88,8 @@ class HttpMessage:
     marks: list[tuple[int, int]] = field(default_factory=list)
     """Of an event stream: (time of an event's last byte, `wire_bytes` up to there), one for each of the first
     `MESSAGES_KEPT` events."""
+    unterminated: bool = False
+    """An event stream that ended before the blank line of its last event (which is kept)."""
     other_events: int = 0
     """Events whose data is no JSON-RPC message."""
     messages: list[JsonRpcMessage] = field(default_factory=list)

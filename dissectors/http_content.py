@@ -215,6 +215,7 @@ class Content:
             if event.blank:
                 continue
             message.events += 1
+            message.unterminated = event.unterminated
             if message.events <= MESSAGES_KEPT:
                 end = message.wire_bytes - (self._sse_left if self._decoder is None else 0)
                 message.marks.append((event.seen.t_last_ns, end))
