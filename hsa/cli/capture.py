@@ -37,9 +37,7 @@ def capture() -> None:
     show_default=True,
     help="Delay of each response in the cells with a slow counterpart.",
 )
-@click.option(
-    "--port", type=click.IntRange(0, 65535), default=0, help="Port of the counterpart.  [default: a free one]"
-)
+@click.option("--port", type=click.IntRange(0, 65535), default=0, help="Port for the clients.  [default: a free one]")
 @click.option("--list", "show", is_flag=True, help="Show the cells and do nothing.")
 @click.option("-q", "quiet", is_flag=True, help="Print nothing but errors.")
 def generate(

@@ -110,7 +110,8 @@ def _lines(rows: Iterable[Mapping[str, Any]], form: str, on_screen: bool) -> Ite
     elif form == "markdown":
         yield from table.markdown(COLUMNS, list(rows))
     else:
-        laid = table.lay_out(COLUMNS, list(rows), width(on_screen), on_screen and color())
+        columns = width(on_screen)
+        laid = table.lay_out(COLUMNS, list(rows), columns, on_screen and color())
         if laid.shared:
-            yield "all: " + ", ".join(laid.shared)
+            yield from table.wrapped("all: ", laid.shared, columns)
         yield from laid.lines

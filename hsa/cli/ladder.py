@@ -80,10 +80,11 @@ def heading(h: Row) -> Iterator[str]:
         yield f"{side} {h[side]}{name}{extra}"
     if h["detail"]:
         yield f"detail: {h['detail']}"
+    critical = h["critical_round_trips"]
     numbers = [
-        f"{words.bounded(h, 'round_trips', words.count(h['round_trips']))} round trips",
-        f"{words.count(h['critical_round_trips'])} of them one after the other",
-        f"{words.bounded(h, 'connections', words.count(h['connections']))} connections",
+        _number(h, "round_trips", "round trip"),
+        *([f"{critical} of them one after the other"] if critical != h["round_trips"] and critical is not None else []),
+        _number(h, "connections", "connection"),
         f"{words.bounded(h, 'bytes_up', words.count(h['bytes_up']))} B up",
         f"{words.bounded(h, 'bytes_down', words.count(h['bytes_down']))} B down",
     ]
@@ -97,7 +98,13 @@ def heading(h: Row) -> Iterator[str]:
         largest = metadata["per_capability"][:3]
         if largest:
             shown = ", ".join(f"{shorten(c['name'], 24)} {words.count(c['tokens'])}" for c in largest)
-            yield f"of {words.count(metadata['capabilities'])} capabilities the largest: {shown}"
+            number = words.number("capability", metadata["capabilities"])
+            yield f"{number}, the largest: {shown}" if metadata["capabilities"] > 1 else f"{number}: {shown}"
+
+
+def _number(h: Row, name: str, noun: str) -> str:
+    value = h[name]
+    return f"{words.bounded(h, name, words.count(value))} {noun if value == 1 else words.plural(noun)}"
 
 
 def steps(handshake: Row, exchanges: Sequence[Row]) -> list[Step]:
@@ -159,10 +166,9 @@ def _arrows(e: Row, start: float) -> Iterator[Step]:
 
 
 def _request(e: Row) -> str:
-    operation = e["operation"] or ""
-    if not operation or operation.split(" ")[0] == e["method"]:
-        return f"{e['method'] or '?'} {e['target'] or ''}".rstrip()
-    return f"{e['method'] or '?'} {operation}"
+    """What was asked: the operation where the body names it (JSON-RPC), else the target."""
+    named = e["messages"] and e["operation"]
+    return f"{e['method'] or '?'} {(e['operation'] if named else e['target']) or ''}".rstrip()
 
 
 def _answer(e: Row) -> str:
@@ -189,11 +195,11 @@ def _fold(members: Sequence[Row], start: float) -> Step:
     )
     connections = len({(e["trace"], e["connection"]) for e in members})
     text = f"{len(members)} x {_request(first)}: {_answer(first)}"
-    if took:
-        text += f", each {words.millis(took[len(took) // 2])} ms"
-    text += f", to {words.millis(max(times, default=start) - start)} ms"
     if connections > 1:
         text += f", {connections} conns"
+    if took:
+        text += f", each {words.millis(took[len(took) // 2])} ms"
+    text += f", to {words.millis(max(times, default=start) - start)}"
     return Step(min(times, default=start) - start, first["phase"] or "", text, "fold", "")
 
 

@@ -77,9 +77,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
 def run(arguments: Sequence[str] | None = None) -> int:
     """Exit status of the command line `arguments` (None: the process' own)."""
     try:
-        status = hsa.main(args=None if arguments is None else list(arguments), prog_name="hsa", standalone_mode=False)
+        # Not click's own main(): it turns a closed pipe into exit status 1.
+        with hsa.make_context("hsa", list(sys.argv[1:] if arguments is None else arguments)) as context:
+            status = hsa.invoke(context)
         sys.stdout.flush()
         return status if isinstance(status, int) else 0
+    except click.exceptions.Exit as done:
+        return done.exit_code
     except click.exceptions.NoArgsIsHelpError as error:
         click.echo(error.format_message())
         return 0

@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from hsa.cli import words
-from hsa.cli.table import Column, lay_out, shorten
+from hsa.cli.table import Column, lay_out, shorten, wrapped
 
 Analysis = Mapping[str, Any]
 Row = Mapping[str, Any]
@@ -84,10 +84,10 @@ def screen(
             rows = with_offsets(rows)
         table = lay_out(HANDSHAKE_COLUMNS if each else GROUP_COLUMNS, rows, width, color)
         if table.shared:
-            yield "all: " + ", ".join(table.shared)
+            yield from wrapped("all: ", table.shared, width)
         yield from table.lines
         yield ""
-        yield from _legend(analysis, table.dropped, each)
+        yield from _legend(analysis, table.dropped, each, width)
     else:
         yield "No handshake of MCP, A2A or ACP in it."
     yield from _remarks(analysis)
@@ -139,11 +139,11 @@ def _connections(analysis: Analysis) -> Iterator[str]:
     yield f"{line}: {', '.join(parts)}" if parts else line
 
 
-def _legend(analysis: Analysis, dropped: Sequence[str], each: bool) -> Iterator[str]:
+def _legend(analysis: Analysis, dropped: Sequence[str], each: bool, width: int) -> Iterator[str]:
     line = "RT round trips to task-ready" if each else "RT, conn, ms, B, tokens: medians"
     if dropped:
-        line += f"; not shown for lack of width: {', '.join(dropped)}"
-    yield line
+        line += f"; no room for: {', '.join(dropped)}"
+    yield shorten(line, width)
     inferred = sum(h["attribution"] == "inferred" for h in analysis["handshakes"])
     total = len(analysis["handshakes"])
     if inferred:

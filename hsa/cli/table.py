@@ -78,6 +78,20 @@ def shorten(text: str, limit: int) -> str:
     return f"{kept}.."
 
 
+def wrapped(start: str, parts: Iterable[str], screen: int) -> Iterator[str]:
+    """`start` and the parts with commas between them, in lines of at most `screen` columns."""
+    line = start
+    for part in parts:
+        if line == start:
+            line += part
+        elif text_width(line) + text_width(part) + 3 <= screen:
+            line += f", {part}"
+        else:
+            yield f"{line},"
+            line = f"{' ' * len(start)}{part}"
+    yield line
+
+
 def _pad(text: str, width: int, right: bool) -> str:
     space = " " * (width - text_width(text))
     return space + text if right else text + space

@@ -113,9 +113,10 @@ def _lines(rows: Sequence[dict[str, Any]], form: str, on_screen: bool) -> Iterat
     elif form == "markdown":
         yield from table.markdown(COLUMNS, rows)
     elif rows:
-        laid = table.lay_out(COLUMNS, rows, width(on_screen), on_screen and color())
+        columns = width(on_screen)
+        laid = table.lay_out(COLUMNS, rows, columns, on_screen and color())
         if laid.shared:
-            yield "all: " + ", ".join(laid.shared)
+            yield from table.wrapped("all: ", laid.shared, columns)
         yield from laid.lines
 
 
