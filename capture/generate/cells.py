@@ -15,8 +15,6 @@ AGENT = "echo-agent"
 """Name of the counterpart, and of the ACP agent."""
 FICTITIOUS_MCP = "2099-01-01"
 FICTITIOUS_A2A = "99.0.0"
-PAPER_RUNS = 50
-"""Runs of a cell in the paper."""
 CROWD = 40
 
 
