@@ -20,7 +20,7 @@ from hsa.dissectors.first_bytes import HTTP, OTHER, PROXY, REASONS, kind_of
 from hsa.dissectors.http import HttpExchange
 from hsa.dissectors.http_content import JSON_BYTES
 from hsa.dissectors.http_reader import HttpReader, Output
-from hsa.dissectors.packets import PacketDecoder
+from hsa.dissectors.packets import PacketDecoder, parts
 from hsa.dissectors.proxied import Proxied
 from hsa.dissectors.tcp import StreamData, StreamEnd, Streams, Verdict
 
@@ -70,8 +70,9 @@ class Driver:
 
     def __iter__(self) -> Iterator[tuple[HttpExchange, bool]]:
         for records in self._reader:
-            packets = self.packets.decode(records)
-            yield from self._pieces(self.streams.feed(packets, records))
+            for part in parts(records):
+                yield from self._pieces(self.streams.feed(self.packets.decode(part), part))
+        self.packets.close()
         yield from self._pieces(self.streams.close())
 
     def _pieces(self, pieces: Iterator[StreamData | StreamEnd]) -> Iterator[tuple[HttpExchange, bool]]:

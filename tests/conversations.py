@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-import brotli
+import brotli  # type: ignore[import-untyped]
 import zstandard
 from hypothesis import strategies as st
 

@@ -43,7 +43,9 @@ def told(said: Any) -> list[Any]:
     if isinstance(said, Damage):
         return [(said.kind, said.layer, said.rule, said.detail), said.bytes, said.missing, b""]
     values = [
-        (f.name, without_places(getattr(said, f.name))) for f in dataclasses.fields(said) if f.name not in ("seen", "bytes")
+        (f.name, without_places(getattr(said, f.name)))
+        for f in dataclasses.fields(said)
+        if f.name not in ("seen", "bytes")
     ]
     return [type(said).__name__, said.bytes, 0, values]
 
@@ -60,7 +62,9 @@ def joined(said: Sequence[Any]) -> list[list[Any]]:
     out: list[list[Any]] = []
     for one in map(told, said):
         last = out[-1] if out else None
-        same = last is not None and last[0] == one[0] and (one[0] == "payload" or (isinstance(one[0], tuple) and one[1]))
+        same = (
+            last is not None and last[0] == one[0] and (one[0] == "payload" or (isinstance(one[0], tuple) and one[1]))
+        )
         if same and last is not None and not one[2] and not last[2]:
             last[1] += one[1]
             last[3] = last[3] + one[3]
@@ -89,7 +93,9 @@ def check(spec: Spec, steps: Sequence[Step], seed: int) -> None:
 
 def spans(steps: Sequence[Step], direction: Direction, said: Sequence[Any]) -> None:
     """No event covers bytes on both sides of a hole, and each was seen where its last byte was."""
-    holes, place, places = [], 1, []
+    holes: list[int] = []
+    places: list[int] = []
+    place = 1
     for way, what in steps:
         if isinstance(what, int):
             if way is direction:

@@ -7,7 +7,7 @@ import tracemalloc
 import zlib
 from random import Random
 
-import brotli
+import brotli  # type: ignore[import-untyped]
 import pytest
 import zstandard
 from hypothesis import given, settings

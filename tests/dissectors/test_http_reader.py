@@ -152,9 +152,10 @@ def test_head_first_then_final() -> None:
     reader = HttpReader(Connection(0, 0, Endpoint("192.0.2.1", 4000), Endpoint("192.0.2.2", 80)))
     (d1, i1), (d2, i2) = pieces([(C2S, request("GET")), (S2C, answer(b"{}"))])
     ((exchange, final),) = reader.push(d1, i1)  # type: ignore[misc]
-    assert not final and exchange.request.method == "GET" and exchange.response is None
+    assert not final and exchange.request and exchange.request.method == "GET" and exchange.response is None
     ((same, final),) = reader.push(d2, i2)  # type: ignore[misc]
-    assert final and same is exchange and exchange.response.status == 200
+    answered = exchange.response
+    assert final and same is exchange and answered and answered.status == 200
 
 
 # ---------------------------------------------------------------- messages
@@ -213,7 +214,8 @@ def test_late_last_chunk_after_the_client_left_counts() -> None:
     reader.end(C2S, "fin", END)
     reader.end(C2S, "rst", END)
     ((_, final),) = reader.push(d3, i3)  # type: ignore[misc]
-    assert final and exchange.response.wire_bytes == len(body) and exchange.response.ended_by == "chunked"
+    got = exchange.response
+    assert final and got and got.wire_bytes == len(body) and got.ended_by == "chunked"
 
 
 def test_events_under_coding_come_in_time() -> None:
@@ -307,7 +309,7 @@ def test_foreign_bodies_are_counted_and_never_gathered() -> None:
     bulk = Chunk.run(forbidden, [1_000_000, 3_000_000], [5, 6], [500, 600])
     ((_, final),) = reader.push(S2C, bulk)  # type: ignore[misc]
     got = exchange.response
-    assert final and (got.body_bytes, got.body, got.body_note) == (3_000_000, None, "foreign")
+    assert final and got and (got.body_bytes, got.body, got.body_note) == (3_000_000, None, "foreign")
     assert got.seen.last_frame == 6
 
 
