@@ -120,7 +120,7 @@ def test_damaged_talks_raise_nothing(steps: list[Step], seed: int, ends: str) ->
     results = []
     for sizes in (None, one_by_one(), cut_sizes(Random(seed))):
         run = Run(steps, sizes=sizes, ends=ends)
-        final = sorted(run.final, key=lambda e: e.order)
+        final = sorted(run.final, key=lambda e: (e.start.t_first_ns, e.request is None))
         results.append([repr_of(e) for e in final])
         for exchange in final:
             assert exchange.request is not None or exchange.response is not None
