@@ -22,17 +22,27 @@ Key = tuple[object, ...]
 
 
 def _end(exchange: Exchange) -> int:
-    for end in (exchange.answer_end, exchange.response_end, exchange.given_up):
-        if end is not None and not exchange.standing:
-            return end
-    return _OPEN
+    if exchange.standing and not exchange.complete and exchange.cut is None:
+        return _OPEN
+    if exchange.answer_end is not None and not exchange.standing:
+        return exchange.answer_end
+    end = exchange.response_end if exchange.response_end is not None else exchange.given_up
+    return _OPEN if end is None else end
 
 
 def _key(exchange: Exchange) -> Key | None:
     reading = exchange.reading
     if reading is None or exchange.request_start is None:
         return None
-    return (reading.protocol, reading.operation, reading.subject, reading.rpc_id, reading.cursor, exchange.digest)
+    return (
+        reading.protocol,
+        reading.operation,
+        reading.session,
+        reading.subject,
+        reading.rpc_id,
+        reading.cursor,
+        exchange.digest,
+    )
 
 
 def _is_loopback(address: str) -> bool:
@@ -91,14 +101,20 @@ class HopMatcher:
             return None
         start, end = exchange.request_start or 0, _end(exchange)
         found: list[tuple[int, Exchange]] = []
+        under_way: deque[Exchange] = deque(maxlen=_KEPT)
         for outer in self._pending.get(key, ()):
             outer_end = _end(outer)
+            if outer_end < start:
+                continue
+            under_way.append(outer)
             if outer.inner is None and outer_end >= end and dialled_for(outer, exchange):
                 left = start - (outer.request_end or start)
                 if end != _OPEN and outer_end != _OPEN:
                     left = abs(left) + outer_end - end
                 found.append((left, outer))
-        self._add(key, exchange, start)
+        under_way.append(exchange)
+        self._pending[key] = under_way
+        self._forget(start)
         if not found:
             return None
         outer = min(found, key=lambda pair: pair[0])[1]
@@ -107,11 +123,8 @@ class HopMatcher:
             exchange.guessed = True
         return outer
 
-    def _add(self, key: Key, exchange: Exchange, now: int) -> None:
-        queue = self._pending.setdefault(key, deque(maxlen=_KEPT))
-        while queue and _end(queue[0]) < now:
-            queue.popleft()
-        queue.append(exchange)
+    def _forget(self, now: int) -> None:
+        """Now and then, drop the keys under which nothing is under way."""
         self._added += 1
         if self._added % 1024 == 0:
             for stale in [k for k, q in self._pending.items() if all(_end(e) < now for e in q)]:

@@ -7,9 +7,11 @@ not grow with the capture but by one small record for each handshake.
 
 from __future__ import annotations
 
+import gc
 import os
 from array import array
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import numpy as np
@@ -31,6 +33,10 @@ from hsa.dissectors.driver import Driver
 from hsa.dissectors.http import HttpExchange
 from hsa.dissectors.reading import Reading, Role
 from hsa.dissectors.recognise import Recogniser
+
+BLOCKS_A_COLLECTION = 64
+"""Blocks between two runs of the cycle collector, which is paused in between: objects here are many and long-lived,
+and those that form cycles are taken apart when a session is folded."""
 
 HOLD_NS = 30_000_000_000
 """An exchange that is still open holds later ones back for no longer than this (capture time)."""
@@ -61,6 +67,18 @@ def iter_exchanges(paths: Paths, options: Options, progress: Callable[[int], Non
     for number, exchange in enumerate(pipeline.kept()):
         exchange.serial = number
         yield exchange
+
+
+@contextmanager
+def collector_paused() -> Iterator[None]:
+    """No automatic runs of Python's cycle collector inside, if it was on."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
 
 
 @dataclass(slots=True, eq=False)
@@ -97,12 +115,20 @@ class Pipeline:
         self._keep: list[Exchange] | None = [] if keep_exchanges else None
         self.watermark_ns = 0
         self.block_done = False
+        self._blocks = 0
 
     def run(self) -> Iterator[None]:
         """Read everything; yields now and then so that a caller may stop early with what is known."""
+        with collector_paused():
+            yield from self._run()
+
+    def _run(self) -> Iterator[None]:
         for http, final in self._driver:
             if self.block_done:
                 self.block_done = False
+                self._blocks += 1
+                if self._blocks % BLOCKS_A_COLLECTION == 0:
+                    gc.collect()
                 self._release(at_end=False)
                 yield None
             self._take(http, final)

@@ -40,6 +40,8 @@ class Failures:
             order = np.argsort(times, kind="stable")
             self._rows, self._times = rows[order], times[order]
             self._stale = False
+        if not len(self._rows):
+            return []
         first, last = np.searchsorted(self._times, (start_ns, end_ns))
         rows = self._rows[max(first, last - MAX_LOOKED_AT) : last].tolist()
         return [item for row in rows if (item := describe(table, addresses, row)).client.address == client]
