@@ -16,10 +16,11 @@ PYTHON ?= $(firstword $(foreach p,python3.11 python3.12 python3.13 python3.14 py
 VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
+QUIETLY = > $(VENV)/log 2>&1 || { cat $(VENV)/log; exit 1; }
 APT_PACKAGES := tshark nginx
 
 demo: $(VENV)/demo.stamp
-	$(BIN)/hsa analyze --hops merged fixtures/paper
+	$(BIN)/hsa analyze --port 9300 fixtures/paper
 
 test: $(VENV)/dev.stamp tools
 	$(BIN)/python -m pytest -n auto
@@ -62,11 +63,13 @@ $(VENV)/bin/python:
 	  echo "make: $(PYTHON) cannot make virtual environments (Debian and Ubuntu: apt install python3-venv)"; exit 1; }
 
 $(VENV)/demo.stamp: pyproject.toml | $(VENV)/bin/python
-	$(PIP) install --editable .
+	@echo 'installing hsa into $(VENV)'
+	@$(PIP) install --editable . $(QUIETLY)
 	@touch $@
 
 $(VENV)/dev.stamp: pyproject.toml | $(VENV)/bin/python
-	$(PIP) install --editable '.[dev]'
+	@echo 'installing hsa and what its tests need into $(VENV)'
+	@$(PIP) install --editable '.[dev]' $(QUIETLY)
 	@touch $@ $(VENV)/demo.stamp
 
 clean:

@@ -70,7 +70,7 @@ def analyze(
     shown: dict[str, Any] = Door(run.key).clean({**analysis_json(analysis), "groups": [group_json(g) for g in chosen]})
     rows = _rows(shown["handshakes"] if each else shown["groups"], sort, top)
     with open_output(output) as file:
-        for line in _lines(shown, rows, form, each, output is None, opt.again(run.options)):
+        for line in _lines(shown, rows, form, each, output is None, opt.again(run.options, traces)):
             click.echo(line, file=file)
     return report(shown, thresholds, run.quiet, interrupted)
 

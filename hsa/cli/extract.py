@@ -18,13 +18,12 @@ Examples:
 
 
 @click.command(epilog=EXAMPLE)
-@opt.TRACE
-@click.argument("number", metavar="ID", type=int)
+@opt.TRACES_AND_ID
 @click.option("-o", "--output", required=True, type=click.Path(dir_okay=False), metavar="FILE", help="pcapng to write.")
 @click.option("--handshake-only", is_flag=True, help="Leave out tasks, streams and teardown.")
 @opt.rules
 @opt.filters
-def extract(trace: str, number: int, output: str, handshake_only: bool, **given: Any) -> int:
+def extract(words: tuple[str, ...], output: str, handshake_only: bool, **given: Any) -> int:
     """Write the packets of one session to a pcapng file.
 
     ID is the id of a handshake, as `hsa analyze --each` prints it. Each packet is commented with its operation and
@@ -40,10 +39,13 @@ def extract(trace: str, number: int, output: str, handshake_only: bool, **given:
     from hsa.cli.status import report
 
     run = opt.run_of({**given, "tokenizer": "none"})
-    if trace == "-":
+    traces, number = opt.split_id(words)
+    if number is None:
+        raise click.UsageError("which session? Its id comes behind the capture (hsa analyze --each lists them)")
+    if "-" in traces:
         raise click.UsageError("extract reads the capture twice; standard input can be read once: name a file")
-    check_output(output, [trace, *([run.options.keylog] if run.options.keylog else [])])
-    analysis, exchanges, interrupted = exchanges_watched([trace], run)
+    check_output(output, [*traces, *([run.options.keylog] if run.options.keylog else [])])
+    analysis, exchanges, interrupted = exchanges_watched(traces, run)
     door = Door(run.key)
     shown = door.clean(analysis_json(analysis))
     if interrupted or not analysis.traces:
@@ -51,7 +53,7 @@ def extract(trace: str, number: int, output: str, handshake_only: bool, **given:
     if not 0 <= number < len(analysis.handshakes):
         raise click.UsageError(missing(number, len(analysis.handshakes)))
     window = run.options.reorder_window_ns
-    found = excerpt(open_traces([trace], reorder_window_ns=window), exchanges, number, handshake_only)
+    found = excerpt(open_traces(traces, reorder_window_ns=window), exchanges, number, handshake_only)
     logs = [text for t in analysis.traces for text in t.secrets]
     if run.options.keylog:
         with open(run.options.keylog, "rb") as file:
@@ -60,7 +62,7 @@ def extract(trace: str, number: int, output: str, handshake_only: bool, **given:
     comments = {frame: [door.text(line) for line in lines] for frame, lines in found.comments.items()}
     with replacing(output) as name:
         written = write(
-            open_traces([trace], reorder_window_ns=window),
+            open_traces(traces, reorder_window_ns=window),
             comments,
             name,
             secrets=[secrets] if secrets else [],

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import shlex
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, TypeVar
@@ -39,7 +39,7 @@ def moment(ctx: click.Context, param: click.Parameter, value: str | None) -> int
 
 
 TRACES = click.argument("traces", nargs=-1, required=True, metavar="TRACE...")
-TRACE = click.argument("trace", metavar="TRACE")
+TRACES_AND_ID = click.argument("words", nargs=-1, required=True, metavar="TRACE [ID]")
 
 _FILTERS = (
     click.option("--port", type=click.IntRange(1, 65535), multiple=True, metavar="N", help="Only this TCP port."),
@@ -122,9 +122,8 @@ def run_of(given: dict[str, Any]) -> Run:
     return Run(options, os.urandom(16) if key is None else key.encode(), bool(given.get("quiet")))
 
 
-def again(options: Options) -> str:
-    """The options that decide which handshakes there are, as they are given on the command line, with a space behind
-    them; "" when none was given."""
+def again(options: Options, traces: Sequence[str]) -> str:
+    """The options that decide which handshakes there are and the captures, as they are given on the command line."""
     given = [f"--port {port}" for port in options.port]
     given += [f"--host {shlex.quote(host)}" for host in options.host]
     for name, ns in (("since", options.since_ns), ("until", options.until_ns)):
@@ -136,7 +135,7 @@ def again(options: Options) -> str:
         given.append(f"--idle {options.idle_s:g}")
     if options.keylog is not None:
         given.append(f"--keylog {shlex.quote(options.keylog)}")
-    return "".join(f"{option} " for option in given)
+    return " ".join([*given, *("FILE" if trace == "-" else shlex.quote(trace) for trace in traces)])
 
 
 def narrowed(options: Options) -> bool:
@@ -145,6 +144,14 @@ def narrowed(options: Options) -> bool:
 
 
 VALUED = ("tokenizer", "price", "context")
+
+
+def split_id(words: Sequence[str]) -> tuple[list[str], int | None]:
+    """Captures and the id behind them; None without one. A last word of digits is the id unless a file is called so."""
+    *traces, last = words
+    if traces and last.isdecimal() and not os.path.exists(last):
+        return traces, int(last)
+    return [*words], None
 
 
 def format_of(form: str | None, as_json: bool, output: str | None, default: str = "table") -> str:

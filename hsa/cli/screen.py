@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any
@@ -70,10 +69,10 @@ HANDSHAKE_COLUMNS = (
 
 
 def screen(
-    analysis: Analysis, rows: Sequence[Row], *, each: bool, width: int, color: bool, again: str = ""
+    analysis: Analysis, rows: Sequence[Row], *, each: bool, width: int, color: bool, again: str
 ) -> Iterator[str]:
     """The lines. `analysis` has passed the redaction door; `rows` are its groups, or its handshakes with `each`.
-    `again` are the options that the next command needs too, so that ids stay what they are."""
+    `again` are the options and the capture that the next command is to be given, so that ids stay what they are."""
     if not analysis["traces"]:
         return
     yield from _captures(analysis)
@@ -176,12 +175,8 @@ def _remarks(analysis: Analysis) -> Iterator[str]:
         yield f"{words.number('probe', analysis['probes'])} (health checks, crawlers), not counted as handshakes"
 
 
-def _next(analysis: Analysis, again: str) -> Iterator[str]:
+def _next(analysis: Analysis, files: str) -> Iterator[str]:
     """The next command worth trying."""
-    traces = [trace["file"] for trace in analysis["traces"]]
-    files = f"{again}{shlex.quote(traces[0])}" if traces != ["-"] else f"{again}FILE"
-    if len(traces) > 1:
-        files = f"{again}..."
     failed = [h for h in analysis["handshakes"] if h["outcome"] in ("error", "rejected", "incomplete")]
     timed = [h for h in analysis["handshakes"] if h["time_to_ready_ms"] is not None]
     if failed:

@@ -17,17 +17,16 @@ Examples:
 
 
 @click.command(epilog=EXAMPLE)
-@opt.TRACE
-@click.argument("number", metavar="[ID]", required=False, type=int)
+@opt.TRACES_AND_ID
 @click.option("--json", "as_json", is_flag=True, help="The handshake and its exchanges as JSON.")
 @opt.OUTPUT
 @opt.rules
 @opt.filters
-def show(trace: str, number: int | None, as_json: bool, output: str | None, **given: Any) -> int:
+def show(words: tuple[str, ...], as_json: bool, output: str | None, **given: Any) -> int:
     """Show who sent what when in one session, phase by phase.
 
     ID is the id of a handshake, as `hsa analyze --each` prints it. Many exchanges of one kind are folded into one line.
-    TRACE is a capture file, a folder of captures, or - for standard input.
+    TRACE is a capture file, a folder of captures, several of them, or - for standard input.
     """
     from hsa.analysis.output import analysis_json, exchange_json
     from hsa.analysis.redact import Door
@@ -39,8 +38,9 @@ def show(trace: str, number: int | None, as_json: bool, output: str | None, **gi
     from hsa.cli.terminal import color, width
 
     run = opt.run_of(given)
-    check_output(output, [trace])
-    analysis, exchanges, interrupted = exchanges_watched([trace], run)
+    traces, number = opt.split_id(words)
+    check_output(output, traces)
+    analysis, exchanges, interrupted = exchanges_watched(traces, run)
     door = Door(run.key)
     shown = door.clean(analysis_json(analysis))
     if number is None and len(analysis.handshakes) == 1:
@@ -50,7 +50,7 @@ def show(trace: str, number: int | None, as_json: bool, output: str | None, **gi
     columns = width(output is None) if output is None else 80
     with open_output(output) as file:
         if number is None or not analysis.traces:
-            colored, again = output is None and color(), opt.again(run.options)
+            colored, again = output is None and color(), opt.again(run.options, traces)
             for line in screen(shown, shown["handshakes"], each=True, width=columns, color=colored, again=again):
                 click.echo(line, file=file)
         else:

@@ -57,5 +57,5 @@ def test_options_of_the_analysis() -> None:
 
 def test_the_next_command_repeats_what_decides_ids() -> None:
     o = run_of({"port": (80,), "host": ("a b",), "since": 1_500_000_000, "hops": "all", "idle": 5.0}).options
-    assert again(o) == "--port 80 --host 'a b' --since 1.500000000 --hops all --idle 5 "
-    assert again(run_of({}).options) == ""
+    assert again(o, ["x y"]) == "--port 80 --host 'a b' --since 1.500000000 --hops all --idle 5 'x y'"
+    assert again(run_of({}).options, ["-"]) == "FILE"

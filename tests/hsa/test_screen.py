@@ -16,7 +16,7 @@ from tests.made import analysis, handshake, rich_analysis, trace
 def shown(made: Any, each: bool = False, width: int = 120) -> list[str]:
     clean = Door(b"k").clean(analysis_json(made))
     rows = clean["handshakes" if each else "groups"]
-    return list(screen(clean, rows, each=each, width=width, color=False, again="--port 1 "))
+    return list(screen(clean, rows, each=each, width=width, color=False, again="--port 1 s1.pcap"))
 
 
 def test_everything_is_said() -> None:
