@@ -225,13 +225,18 @@ def _messages(data: bytes, methods: list[bytes]) -> Iterator[Message]:
         position = end + 4
         interim = status is not None and status[1].startswith(b"1")
         head_only = interim or (
-            status is not None and (status[1] in (b"204", b"304") or methods[number : number + 1] == [b"HEAD"])
+            status is not None and (status[1] in (b"204", b"304") or _no_body(methods[number : number + 1], status[1]))
         )
         if not interim:
             number += 1
         if not head_only:
             position = _take_body(data, position, message, status is not None)
         yield message
+
+
+def _no_body(method: list[bytes], status: bytes) -> bool:
+    """Whether an answer to this request has no body whatever its headers say (RFC 9112 section 6.3)."""
+    return method == [b"HEAD"] or (method == [b"CONNECT"] and status.startswith(b"2"))
 
 
 def _take_body(data: bytes, position: int, message: Message, answer: bool) -> int:

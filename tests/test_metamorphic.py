@@ -32,7 +32,11 @@ BASES = (
     "paper/s4b.mcp-modern.local.pcap",
     "cases/case02.pcap",
     "cases/case11a.pcap",
+    "cases/case05a.pcap",
     "cases/case33a.pcap",
+    "cases/case63c.pcap",
+    "recorded/s1.mcp-legacy.pcap",
+    "recorded/s1.mcp-legacy-sse.pcap",
 )
 UNCOMPARED = {
     "traces", "frames", "captured_bytes_up", "captured_bytes_down", "packets_by_link_type", "protocols_not_tcp", "low",
@@ -41,6 +45,8 @@ UNCOMPARED = {
 SIZES = re.compile(r"(bytes|B)_(up|down)$|^bytes_|_body$")
 EXPECTED_NOTES = {"capture-duplicates", "offload", "clock-steps"}
 """Notes about how the capture was made."""
+PACKET_NOTES = {"retransmissions"}
+"""Notes that count packets."""
 
 
 @dataclass(frozen=True)
@@ -126,7 +132,11 @@ def differences(path: str, left: Any, right: Any, change: Change) -> Iterator[st
                 continue
             if key == "notes":
                 kept = [
-                    [(n["kind"], n["count"]) for n in side[key] if n["kind"] not in EXPECTED_NOTES]
+                    [
+                        (n["kind"], n["count"] if n["kind"] not in PACKET_NOTES else 0)
+                        for n in side[key]
+                        if n["kind"] not in EXPECTED_NOTES
+                    ]
                     for side in (left, right)
                 ]
                 if kept[0] != kept[1]:

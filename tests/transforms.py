@@ -382,12 +382,15 @@ def without_ip_length(packets: Iterable[Packet]) -> list[Packet]:
 
 
 def as_ipv6(packets: Iterable[Packet], prefix: str = "2001:db8::") -> list[Packet]:
-    """IPv4 TCP packets as IPv6, addresses in the lower bits of `prefix`; other packets are left out."""
+    """IPv4 TCP packets as IPv6, addresses in the lower bits of `prefix`; other IPv4 packets are left out."""
     base = ipaddress.IPv6Address(prefix).packed[:12]
     result = []
     for packet in packets:
         segment = apart(packet)
-        if segment is None or segment.ip[0] >> 4 != 4:
+        if network(packet)[1] != 0x0800:
+            result.append(packet)
+            continue
+        if segment is None:
             continue
         head = struct.pack(">IHBB", 6 << 28, 0, 6, segment.ip[8])
         ip = head + base + segment.ip[12:16] + base + segment.ip[16:20]
