@@ -9,7 +9,7 @@ SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DELETE_ON_ERROR:
 .DEFAULT_GOAL := demo
-.PHONY: demo test test-fast check static format bench tools clean
+.PHONY: demo test test-fast check static format bench bytecode tools clean
 
 PYTHON ?= $(firstword $(foreach p,python3.11 python3.12 python3.13 python3.14 python3 python,\
   $(if $(shell $(p) -c 'import sys; print("yes" if sys.version_info >= (3, 11) else "")' 2>/dev/null),$(p))))
@@ -19,10 +19,10 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 QUIETLY = > $(VENV)/log 2>&1 || { cat $(VENV)/log; exit 1; }
 APT_PACKAGES := tshark nginx
 
-demo: $(VENV)/demo.stamp
+demo: $(VENV)/demo.stamp bytecode
 	$(BIN)/hsa analyze --port 9300 fixtures/paper
 
-test: $(VENV)/dev.stamp tools
+test: $(VENV)/dev.stamp bytecode tools
 	$(BIN)/python -m pytest -n auto
 
 test-fast: $(VENV)/dev.stamp
@@ -41,8 +41,12 @@ format: $(VENV)/dev.stamp
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-bench: $(VENV)/dev.stamp tools
+bench: $(VENV)/dev.stamp bytecode tools
 	$(BIN)/python -m benchmarks
+
+# An installed package comes with its bytecode; a checkout gets it here, whatever PYTHONDONTWRITEBYTECODE says.
+bytecode: $(VENV)/demo.stamp
+	@$(BIN)/python -m compileall -q hsa capture dissectors analysis replay
 
 # The tests compare with tshark, and run sessions through nginx. Where they cannot be installed the tests that need them
 # skip and say so; in CI (CI set) that is a failure.
