@@ -23,7 +23,7 @@ RECORDED = Path(__file__).parents[1] / "fixtures" / "recorded"
 ROUND_TRIPS = {"legacy": 3, "modern": 2}
 MOST_WRONG = 0.15
 """Share of exchanges that may be joined wrongly behind the pool. First come, first served gets 3 of 120 wrong."""
-POOLED = ["pooled.mcp-modern", "pooled.a2a"]
+POOLED = ["pooled.mcp-modern", "pooled.a2a", "pooled.a2a-again"]
 
 
 def owners(document: dict[str, Any]) -> dict[Place, int]:
@@ -136,7 +136,7 @@ def test_most_joins_behind_the_pool_are_right(cell: str) -> None:
 
 
 @pytest.mark.sdk
-@pytest.mark.parametrize("cell", [POOLED[0], pytest.param(POOLED[1], marks=pytest.mark.slow)])
+@pytest.mark.parametrize("cell", ["pooled.mcp-modern", pytest.param("pooled.a2a", marks=pytest.mark.slow)])
 def test_live_pool(cell: str, tmp_path: Path, record_property: Any) -> None:
     need(not missing([CELLS[cell]]), "the SDKs (pip install 'hsa[sdk]')")
     need(os.geteuid() == 0, "the right to record packets (root)")
