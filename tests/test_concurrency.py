@@ -46,7 +46,7 @@ def test_crowd_behind_one_address(cell: str) -> None:
     document = truth.load(RECORDED / f"{cell}.truth.json")
     joined = join([RECORDED / document["files"][0]])
     owner = owners(document)
-    assert len(joined.handshakes) == CROWD
+    assert joined.count == CROWD
     assert joined.exchanges.keys() == owner.keys()
     assert wrongly_joined(joined, owner) == {}
     assert sorted(place for places in joined.places.values() for place in places) == sorted(owner)
@@ -63,7 +63,7 @@ def test_crowd_behind_one_address(cell: str) -> None:
 def hold_front(joined: Joined, document: dict[str, Any]) -> None:
     """Towards the clients each has a connection of its own: all is right and certain."""
     owner = owners(document)
-    assert len(joined.handshakes) == len(document["each"])
+    assert joined.count == len(document["each"])
     assert wrongly_joined(joined, owner) == {}
     for handshake in joined.handshakes:
         run = document["each"][owner[joined.places[handshake.id][0]]]
@@ -118,7 +118,7 @@ def test_both_sides_of_the_pool(cell: str, record_property: Any) -> None:
     record_property("exchanges", len(owner))
     record_property("wrongly_joined", sum(len(places) for places in wrong.values()))
     assert joined.exchanges.keys() == owner.keys()
-    assert len(joined.handshakes) == len(document["each"])
+    assert joined.count == len(document["each"])
     for handshake in joined.handshakes:
         if handshake.id in wrong:
             assert handshake.attribution == "inferred"

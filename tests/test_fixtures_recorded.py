@@ -67,7 +67,7 @@ def test_recording(file: Path) -> None:
     require = [document["require"]] if document["require"] else []
     joined = join([RECORDED / document["files"][0]], require=require)
     contacts = ([document["primed_contact"]] if document["primed"] else []) + document["each"]
-    assert len(joined.handshakes) == len(contacts)
+    assert joined.count == len(contacts)
     for handshake, contact in zip(joined.handshakes, contacts, strict=True):
         places = [(document["port"], request["port"], request["ordinal"]) for request in contact["requests"]]
         assert sorted(joined.places[handshake.id]) == sorted(places)
