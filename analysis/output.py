@@ -64,13 +64,17 @@ def time_text(ns: int | None) -> str | None:
     return f"{moment:%Y-%m-%dT%H:%M:%S}.{rest:09d}Z" if moment.year >= 1000 else None
 
 
-def analysis_json(analysis: Analysis, groups: Sequence[Group] | None = None) -> dict[str, Any]:
-    """The one object of `hsa analyze --json`; `groups` are other rows than the analysis' own (another `--by`)."""
+def analysis_json(analysis: Analysis, groups: Sequence[Group] | None = None, *, brief: bool = False) -> dict[str, Any]:
+    """The one object of `hsa analyze --json`; `groups` are other rows than the analysis' own (another `--by`).
+
+    `brief` leaves handshakes at what a summary of them needs (`handshake_brief`): with thousands of handshakes most of
+    the time would go into members that nobody looks at.
+    """
     return {
         "schema": SCHEMA,
         "hsa": VERSION,
         "traces": [trace_json(t) for t in analysis.traces],
-        "handshakes": [handshake_json(h) for h in analysis.handshakes],
+        "handshakes": [(handshake_brief if brief else handshake_json)(h) for h in analysis.handshakes],
         "groups": [group_json(g) for g in (analysis.groups if groups is None else groups)],
         "startup": [startup_json(s) for s in analysis.startup],
         "connections": {
@@ -178,6 +182,18 @@ def handshake_json(h: Handshake) -> dict[str, Any]:
         "frames": [trace, first, frame_of(h.frames[1])[1]],
         "notes": [note_json(n) for n in h.notes],
         "auth": h.auth,
+    }
+
+
+def handshake_brief(h: Handshake) -> dict[str, Any]:
+    """Of a handshake what the screen says about all of them together."""
+    return {
+        "id": h.id,
+        "outcome": h.outcome,
+        "warm": h.warm,
+        "observed": h.observed,
+        "attribution": h.attribution,
+        "time_to_ready_ms": number(h.time_to_ready_ms),
     }
 
 

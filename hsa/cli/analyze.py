@@ -51,8 +51,8 @@ def analyze(
     Exit status: 0 done (whatever the outcomes are), 1 a threshold of --fail-on was passed, 2 wrong usage or a file that
     is no capture, 3 a fault of hsa's own was caught.
     """
-    from hsa.analysis.groups import groups, keys
-    from hsa.analysis.output import analysis_json, group_json
+    from hsa.analysis.groups import groups
+    from hsa.analysis.output import analysis_json
     from hsa.analysis.redact import Door
     from hsa.cli.progress import analyze_watched
     from hsa.cli.status import report
@@ -66,8 +66,8 @@ def analyze(
         raise click.UsageError("--by groups rows, --each does not: use one of them")
     analysis, interrupted = analyze_watched(traces, run)
     chosen = analysis.groups if by is None else groups(analysis.handshakes, by)
-    assert by is None or keys(by)
-    shown: dict[str, Any] = Door(run.key).clean({**analysis_json(analysis), "groups": [group_json(g) for g in chosen]})
+    brief = not (each or thresholds or form == "json")
+    shown: dict[str, Any] = Door(run.key).clean(analysis_json(analysis, chosen, brief=brief))
     rows = _rows(shown["handshakes"] if each else shown["groups"], sort, top)
     with open_output(output) as file:
         for line in _lines(shown, rows, form, each, output is None, opt.again(run.options, traces)):

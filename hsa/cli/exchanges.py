@@ -64,7 +64,7 @@ def exchanges(
         raise click.UsageError("tshark would read standard input a second time: name a file")
     analysis, found, interrupted = exchanges_watched(traces, run)
     door = Door(run.key)
-    shown = door.clean(analysis_json(analysis))
+    shown = door.clean(analysis_json(analysis, brief=True))
     lines = _through_tshark(analysis, found, run) if engine == "tshark" else (exchange_json(e, e.serial) for e in found)
     rows = map(door.clean, lines)
     with open_output(output) as file:

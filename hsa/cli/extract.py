@@ -47,7 +47,7 @@ def extract(words: tuple[str, ...], output: str, handshake_only: bool, **given: 
     check_output(output, [*traces, *([run.options.keylog] if run.options.keylog else [])])
     analysis, exchanges, interrupted = exchanges_watched(traces, run)
     door = Door(run.key)
-    shown = door.clean(analysis_json(analysis))
+    shown = door.clean(analysis_json(analysis, brief=True))
     if interrupted or not analysis.traces:
         return report(shown, (), run.quiet, interrupted)
     if not 0 <= number < len(analysis.handshakes):

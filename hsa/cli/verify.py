@@ -79,7 +79,7 @@ def verify(
         compared += len(mine)
         kept = (d for d in found if not opt.narrowed(run.options) or d.connection in streams)
         rows.extend({"file": trace.file, **asdict(difference)} for difference in kept)
-    shown, rows = door.clean(analysis_json(analysis)), door.clean(rows)
+    shown, rows = door.clean(analysis_json(analysis, brief=True)), door.clean(rows)
     unexplained = sum(row["reason"] is None for row in rows)
     with open_output(output) as file:
         for line in _lines(rows, form, output is None):

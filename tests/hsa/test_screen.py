@@ -34,6 +34,12 @@ def test_everything_is_said() -> None:
         assert said in text
 
 
+def test_a_brief_analysis_is_enough_for_the_rows() -> None:
+    clean = [Door(b"k").clean(analysis_json(rich_analysis(), brief=brief)) for brief in (False, True)]
+    lines = [list(screen(c, c["groups"], each=False, width=100, color=False, again="x")) for c in clean]
+    assert lines[0] == lines[1]
+
+
 @pytest.mark.parametrize("each", [False, True])
 @pytest.mark.parametrize("width", [40, 80, 120, 200])
 def test_the_table_fits(each: bool, width: int) -> None:
