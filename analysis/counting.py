@@ -85,7 +85,8 @@ def count(steps: Sequence[Exchange], limit_ns: int | None) -> Numbers:
     numbers.round_trips = len(trips)
     numbers.path = chain(trips)
     for name, part in numbers.phases.items():
-        part.ms = covered_ns(spans[name]) / 1e6
+        taken = spans[name]
+        part.ms = (max(0, taken[0][1] - taken[0][0]) if len(taken) == 1 else covered_ns(taken)) / 1e6
     return numbers
 
 

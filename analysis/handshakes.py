@@ -72,12 +72,13 @@ def build(session: Session, around: Surroundings) -> Handshake:
     handshake.metadata = around.metadata(documents)
     handshake.start = start_of(first) if first is not None else session.last_ns
     _tasks(handshake, session, found)
+    nearest = Numbers()
     if session.warm or not session.observed:
         _without_numbers(handshake, session)
     else:
-        _numbers(handshake, session, found, around)
+        nearest = _numbers(handshake, session, found, around)
     _refetched(handshake, session, found, around)
-    _hops(handshake, session, found)
+    _hops(handshake, session, found, nearest)
     shown = [*found.members, *found.after, *found.later, *session.task_exchanges]
     if shown:
         handshake.frames = (min(s.first_frame for s in shown), handshake.frames[1] or max(s.last_frame for s in shown))
@@ -86,10 +87,12 @@ def build(session: Session, around: Surroundings) -> Handshake:
     return handshake
 
 
-def _numbers(handshake: Handshake, session: Session, found: Readiness, around: Surroundings) -> None:
-    members = found.members
+def _numbers(handshake: Handshake, session: Session, found: Readiness, around: Surroundings) -> Numbers:
+    members = found.members or ([found.first_task] if found.first_task is not None else [])
     ready_ns = found.ready_ns if handshake.outcome in ("ready", "rejected") else None
-    numbers = count(members, ready_ns)
+    numbers = count(found.members, ready_ns)
+    if not members:
+        return numbers
     first = members[0]
     last_ns = ready_ns if ready_ns is not None else max(end_of(s) for s in members)
     failed = _failed_attempts(session, members, last_ns, around)
@@ -99,9 +102,9 @@ def _numbers(handshake: Handshake, session: Session, found: Readiness, around: S
         handshake.cause = "unreachable"
     duration = max(0, last_ns - start) / 1e6
     handshake.time_to_outcome_ms = duration
-    opened = [
-        k for k in session.links if k.syn_ns is not None and start <= k.syn_ns <= last_ns and not _browser(session, k)
-    ]
+    opened = [k for k in session.links if k.syn_ns is not None and start <= k.syn_ns <= last_ns]
+    if handshake.auth:
+        opened = [k for k in opened if not _browser(session, k)]
     handshake.round_trips = numbers.round_trips
     handshake.critical_round_trips = len(numbers.path)
     handshake.network_round_trips = network_round_trips(numbers.path, opened)
@@ -132,15 +135,13 @@ def _numbers(handshake: Handshake, session: Session, found: Readiness, around: S
             handshake.client_time_to_ready_ms = duration + handshake.rtt_client_ms
     elif handshake.outcome not in ("error", "abandoned"):
         handshake.time_to_outcome_ms = None
-    handshake.exchanges = tuple(s.serial for s in members)
+    handshake.exchanges = tuple(s.serial for s in found.members)
     handshake.frames = (0, max((s.answer_frame or s.last_frame) for s in members))
-    after = count(found.after, None)
-    handshake.after_ready = PhaseNumbers(
-        after.round_trips,
-        covered_ns((start_of(s), end_of(s)) for s in found.after) / 1e6,
-        after.bytes_up,
-        after.bytes_down,
-    )
+    if found.after:
+        after = count(found.after, None)
+        waited = covered_ns((start_of(s), end_of(s)) for s in found.after) / 1e6
+        handshake.after_ready = PhaseNumbers(after.round_trips, waited, after.bytes_up, after.bytes_down)
+    return numbers
 
 
 def _start(first: Exchange, failed_syns: Sequence[int]) -> int:
@@ -264,6 +265,8 @@ def _tasks(handshake: Handshake, session: Session, found: Readiness) -> None:
 
 def _refetched(handshake: Handshake, session: Session, found: Readiness, around: Surroundings) -> None:
     """Listings and cards fetched again after the first task."""
+    if not found.later:
+        return
     again = [s for s in found.later if s.reading is not None and s.reading.role in (Role.LISTING, Role.OPENING)]
     same = unchanged([*found.members, *found.after], again)
     documents = [d for s in again if s.answer is not None for d in s.answer.documents]
@@ -276,14 +279,16 @@ def _refetched(handshake: Handshake, session: Session, found: Readiness, around:
     )
 
 
-def _hops(handshake: Handshake, session: Session, found: Readiness) -> None:
-    """One row a leg, the one nearest the client first."""
+def _hops(handshake: Handshake, session: Session, found: Readiness, nearest: Numbers) -> None:
+    """One row a leg, the one nearest the client first; `nearest` holds the counts of that one."""
     leg: list[Exchange] = [*found.members, *session.task_exchanges[:1]] or [*session.streams[:1], *session.others[:1]]
     members = list(found.members)
     ready = found.ready
     while leg:
         link = next((s.link for s in leg if s.link is not None), None)
-        numbers = count(members, end_of(ready) if ready is not None else None) if members else Numbers()
+        numbers = nearest
+        if handshake.hops:
+            numbers = count(members, end_of(ready) if ready is not None else None)
         start = _start(members[0], ()) if members else None
         client = session.client if not handshake.hops else (link.client.address if link is not None else "")
         handshake.hops.append(

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import deque
 
 from hsa.analysis.model import Exchange
+from hsa.analysis.session import Session
 from hsa.dissectors.http import HttpExchange, JsonRpcMessage
 from hsa.dissectors.reading import Reading
 
@@ -50,7 +51,10 @@ class LateAnswers:
                     return message
         return None
 
-    def forget(self, names: set[str]) -> None:
+    def forget(self, session: Session) -> None:
         """Drop the streams of a session that is over."""
-        for name in names:
+        for name in session.ids:
             self._carriers.pop(f"mcp:{name}", None)
+        for step in session.steps:
+            if step.answer is not None and step.answer.endpoint:
+                self._carriers.pop(f"endpoint:{step.answer.endpoint}", None)

@@ -127,7 +127,7 @@ class Note:
 
     kind: str
     count: int = 1
-    frames: list[tuple[int, int, int]] = field(default_factory=list)
+    frames: tuple[tuple[int, int, int], ...] = ()
     """(index of the trace, first frame, last frame); at most a few are kept."""
     detail: str = ""
 

@@ -44,14 +44,15 @@ class _Collector:
         self._handshake = handshake
 
     def __call__(self, kind: str, steps: Iterable[Exchange], detail: str = "", count: int | None = None) -> None:
-        shown = [s for s in steps]
-        if count is None:
-            count = max(1, len(shown))
-        note = self.found.setdefault((kind, detail), Note(kind, 0, [], detail))
-        note.count += count
-        for step in shown[: FRAMES_KEPT - len(note.frames)]:
-            trace, frame = frame_of(step.first_frame)
-            note.frames.append((trace, frame, frame_of(step.last_frame)[1]))
+        shown = list(steps)
+        note = self.found.get((kind, detail))
+        if note is None:
+            note = self.found[kind, detail] = Note(kind, 0, (), detail)
+        note.count += max(1, len(shown)) if count is None else count
+        places = [
+            (*frame_of(s.first_frame), frame_of(s.last_frame)[1]) for s in shown[: FRAMES_KEPT - len(note.frames)]
+        ]
+        note.frames += tuple(places)
 
 
 def _history(add: _Collector, session: Session, found: Readiness) -> None:

@@ -105,7 +105,7 @@ class Pipeline:
         self._recogniser = Recogniser()
         self._late = LateAnswers()
         self._assembler = Assembler(idle_ns=int(options.idle_s * 1e9), merge_hops=options.hops == "merged")
-        self._results = Results(options, self._assembler, self._driver)
+        self._results = Results(options, self._assembler, self._driver, self._late)
         self._pending: list[_Pending] = []
         self._waiting: dict[HttpExchange, _Pending] = {}
         self._open: dict[HttpExchange, Exchange] = {}
@@ -236,7 +236,7 @@ class Pipeline:
             return
         if http.response is not None and http.response.event_stream:
             exchange.marks = http.response.marks
-            if reading.session or (reading.answer is not None and reading.answer.endpoint):
+            if reading.role is Role.STREAM or (reading.answer is not None and reading.answer.endpoint):
                 self._late.add_carrier(http, reading)
         session = self._assembler.add(exchange)
         if session is not None or exchange.outer is not None:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from hsa.analysis.assembly import Assembler
 from hsa.analysis.handshakes import Surroundings, build
+from hsa.analysis.late_answers import LateAnswers
 from hsa.analysis.model import Analysis, ConnectionCounts, DamageFact, Exchange, Handshake, Metadata, Note
 from hsa.analysis.operations import failures
 from hsa.analysis.options import Options
@@ -13,6 +14,7 @@ from hsa.analysis.outcome import End
 from hsa.analysis.session import Session
 from hsa.analysis.tokens import Tokenizer, metadata
 from hsa.analysis.unchanged import fingerprint
+from hsa.capture.records import frame_of
 from hsa.dissectors.connection import Connection, Endpoint, FailedConnection
 from hsa.dissectors.driver import Driver
 from hsa.dissectors.reading import Document, Role
@@ -20,8 +22,11 @@ from hsa.dissectors.reading import Document, Role
 FAILED_WINDOW_NS = 3_000_000_000
 """Failed attempts to connect this long before a handshake belong to it."""
 
+DONE_NS = 2_000_000_000
+"""A session with a task (or a DELETE) and no open connection is folded after this much silence."""
+
 QUIET_NS = 60_000_000_000
-"""A session all of whose connections are closed is folded after this much silence."""
+"""One that has closed its connections without a task is folded after this much silence."""
 
 FORSAKEN_NS = 600_000_000_000
 """A session with open connections is folded after this much silence; what comes later is added to its record."""
@@ -30,7 +35,8 @@ FORSAKEN_NS = 600_000_000_000
 class Results:
     """Folds sessions and counts the rest."""
 
-    def __init__(self, options: Options, assembler: Assembler, driver: Driver) -> None:
+    def __init__(self, options: Options, assembler: Assembler, driver: Driver, late: LateAnswers) -> None:
+        self._late = late
         self._options = options
         self._assembler = assembler
         self._driver = driver
@@ -38,6 +44,10 @@ class Results:
         self._handshakes: list[tuple[Session, Handshake]] = []
         self.other_protocols: dict[str, int] = {"openai": 0, "anthropic": 0, "agent-client-protocol": 0}
         self._agent_connections = 0
+        self._prints: dict[frozenset[bytes], set[bytes]] = {}
+        """Sets of fingerprints, shared by the sessions that were served the same."""
+        self._bugs = 0
+        self._faults: list[DamageFact] = []
 
     # -- folding -------------------------------------------------------------------------------------------------
 
@@ -48,8 +58,10 @@ class Results:
         going = []
         for session in self._assembler.sessions:
             silent = now_ns - session.last_ns
-            closed = all(link.closed_ns is not None for link in session.links)
-            if (silent > QUIET_NS and closed) or silent > FORSAKEN_NS:
+            patience = FORSAKEN_NS
+            if all(link.closed_ns is not None for link in session.links):
+                patience = DONE_NS if session.ended or session.first_task is not None else QUIET_NS
+            if silent > patience:
                 self._fold(session, now_ns)
             else:
                 going.append(session)
@@ -59,23 +71,28 @@ class Results:
         if self._is_probe(session):
             self._assembler.probes += len(session.steps)
         else:
-            self._handshakes.append((session, build(session, self._around(now_ns))))
+            self._build(session, now_ns)
         self._lighten(session)
 
+    def _build(self, session: Session, now_ns: int) -> None:
+        """Make the handshake; a fault of our own costs this session only, and is counted."""
+        try:
+            self._handshakes.append((session, build(session, self._around(now_ns))))
+        except Exception as error:
+            self._bugs += 1
+            first = next(iter([*session.steps, *session.task_exchanges, *session.streams]), None)
+            where = frame_of(first.first_frame) if first is not None else (0, 0)
+            detail = f"analysis: {type(error).__name__} in a session of {session.protocol}"
+            self._faults.append(DamageFact("bug", 1, 0, [(where[0], where[1], where[1])], detail))
+
     def _lighten(self, session: Session) -> None:
-        """Keep of a folded session what later exchanges are joined by, and nothing else."""
+        """Let go of the exchanges of a folded session."""
         self._assembler.witnesses.forget(session)
-        session.fingerprints = {
-            fingerprint(d) for s in session.steps if s.answer is not None for d in s.answer.documents
-        }
-        session.previous = None
+        self._late.forget(session)
+        prints = {fingerprint(d) for s in session.steps if s.answer is not None for d in s.answer.documents}
         for step in [*session.steps, *session.streams, *session.others, *session.challenged, *session.task_exchanges]:
-            step.session = None
-            step.outer = step.inner = None
-        session.steps, session.streams, session.others = [], [], []
-        session.challenged, session.task_exchanges, session.tasks = [], [], []
-        session.operations = session.task_count = session.task_retries = session.failed_operations = 0
-        session.links = {}
+            step.inner = None  # the other half of the pair keeps `outer`: no cycle is left
+        session.fold(self._prints.setdefault(frozenset(prints), prints))
 
     def finish(self, last_ns: int) -> list[Handshake]:
         """All handshakes, sorted by start and numbered."""
@@ -83,7 +100,7 @@ class Results:
             if self._is_probe(session):
                 self._assembler.probes += len(session.steps)
             else:
-                self._handshakes.append((session, build(session, self._around(last_ns))))
+                self._build(session, last_ns)
         live = set(self._assembler.sessions)
         for session, handshake in self._handshakes:
             if session not in live:
@@ -147,13 +164,17 @@ class Results:
         )
 
     def _failed_before(self, client: str, server: Endpoint, before_ns: int) -> Sequence[FailedConnection]:
+        if not self._driver.streams.any_failed:
+            return ()
         return self._driver.streams.failed_before(client, server, before_ns, FAILED_WINDOW_NS)
 
     def _failed_during(
         self, client: str, server: Endpoint | None, authority: str | None, start_ns: int, end_ns: int
     ) -> Sequence[FailedConnection]:
         """Attempts within [start, end]: to `server`, or to the host and port that `authority` names."""
-        found = []
+        found: list[FailedConnection] = []
+        if not self._driver.streams.any_failed:
+            return found
         for attempt in self._driver.streams.failed_between(client, start_ns, end_ns):
             if server is not None and attempt.server == server:
                 found.append(attempt)
@@ -203,5 +224,6 @@ class Results:
             detail = f"{row.layer}: {row.detail}" if row.layer else row.detail
             analysis.damage.append(DamageFact(row.kind, row.count, row.bytes, list(row.frames), detail))
         analysis.undecoded = dict(driver.undecoded)
-        analysis.bugs = driver.bugs
-        analysis.notes = [Note(kind, count, [], detail) for kind, count, detail in driver.notes]
+        analysis.damage += self._faults
+        analysis.bugs = driver.bugs + self._bugs
+        analysis.notes = [Note(kind, count, (), detail) for kind, count, detail in driver.notes]

@@ -93,10 +93,26 @@ class Session:
     """Of its metadata documents, once folded."""
     exchanges: int = 0
 
-    @property
-    def opened_ns(self) -> int:
-        first = self.steps[0] if self.steps else self.first_task
-        return (first.request_start or first.response_start or 0) if first is not None else 0
+    folded: bool = False
+    """Its handshake has been made, and its exchanges were let go of."""
+
+    def fold(self, fingerprints: set[bytes]) -> None:
+        """Keep what later exchanges are joined by, and nothing else."""
+        self.folded = True
+        self.fingerprints = fingerprints
+        self.previous = None
+        self.steps = self.streams = self.others = self.challenged = self.task_exchanges = _NONE
+        self.tasks = _NO_TASKS
+        self.links = _NO_LINKS
+        if self.first_task is not None:
+            self.first_task = _A_TASK
+        self.operations = self.task_count = self.task_retries = self.failed_operations = 0
+
+    def revive(self) -> None:
+        """More came after all: make room for it."""
+        if self.folded and self.steps is _NONE:
+            self.steps, self.streams, self.others, self.challenged, self.task_exchanges = [], [], [], [], []
+            self.tasks, self.links = [], {}
 
     def era(self) -> str | None:
         """Era agreed, or the one last tried."""
@@ -106,6 +122,17 @@ class Session:
                 return reading.era
         task = self.first_task
         return task.reading.era if task is not None and task.reading is not None else None
+
+
+_NONE: list[Exchange] = []
+_NO_TASKS: list[Operation] = []
+_NO_LINKS: dict[Connection, None] = {}
+"""Shared by folded sessions and never added to: `revive` comes first."""
+
+_A_TASK = Exchange(
+    -1, 0, 0, None, "1.1", "", "", None, None, None, None, None, None, None, None, 0, 0, None, None, None, True, 0, 0
+)
+"""Stands for the first task of a folded session."""
 
 
 def refused(step: Exchange) -> bool:

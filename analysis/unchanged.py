@@ -7,6 +7,7 @@ server puts beside it.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from hashlib import blake2b
 
 import orjson
@@ -17,7 +18,11 @@ from hsa.dissectors.reading import Document
 
 def fingerprint(document: Document) -> bytes:
     """Digest of what the document says: of its `result` for a JSON-RPC message, else of all its bytes."""
-    data = document.data
+    return _fingerprint(document.data)
+
+
+@lru_cache(maxsize=256)
+def _fingerprint(data: bytes) -> bytes:
     if b'"jsonrpc"' in data:
         try:
             message = orjson.loads(data)

@@ -90,8 +90,10 @@ class Witnesses:
             candidates = self._by_id.get(name, ())
             for session in reversed(candidates):
                 if session.server == exchange.server or session.authority == exchange.authority:
+                    session.revive()
                     return session
             if candidates and len(name.partition(":")[2]) >= UNIQUE_ID:
+                candidates[-1].revive()
                 return candidates[-1]
         return None
 
