@@ -14,13 +14,15 @@ from __future__ import annotations
 
 import re
 import struct
+from collections.abc import Container
 
 import numpy as np
 
 from hsa.capture.pcap import MAX_PACKET
 from hsa.capture.pcapng_blocks import INTERFACE, MAX_INTERFACES, TIME_LIMIT_NS, Section, scaled_to_ns
-from hsa.capture.pcapng_packets import ENHANCED, LEAST_LENGTHS, PacketBlocks, UInt32, word_view
+from hsa.capture.pcapng_packets import ENHANCED, LEAST_LENGTHS, PacketBlocks
 from hsa.capture.records import FRAME_BITS, Int64, NotACapture, Records, Trace
+from hsa.capture.walk import PIECE_BYTES, UInt32, follow, word_view
 
 SECTION_MAGIC = b"\x0a\x0d\x0d\x0a"
 SECTION = 0x0A0D0D0A
@@ -212,15 +214,39 @@ class PcapngParser:
 
 def _walk(data: memoryview, order: str) -> Int64:
     """Where blocks begin, up to the next section header; the last may reach beyond the data or make no sense."""
-    head_at = struct.Struct(order + "II").unpack_from
-    last = len(data) - BLOCK_MIN
-    offsets: list[int] = []
-    append = offsets.append
-    position = 0
-    while position <= last:
-        append(position)
-        kind, length = head_at(data, position)
-        if length < BLOCK_MIN or kind == SECTION:
-            break
-        position += length + 3 & ~3
-    return np.array(offsets, dtype=np.int64)
+    limit = len(data) - BLOCK_MIN + 1
+    words = word_view(data, order)
+
+    def hop(positions: Int64) -> Int64:
+        lengths = words[positions + 4].astype(np.int64)
+        ends = (lengths < BLOCK_MIN) | (words[positions] == SECTION)
+        return np.where(ends, limit, positions + (lengths + 3 & ~3))
+
+    def plain(position: int, stops: Container[int]) -> tuple[list[int], int]:
+        head_at = struct.Struct(order + "II").unpack_from
+        found: list[int] = []
+        append = found.append
+        while position < limit and position not in stops:
+            append(position)
+            kind, length = head_at(data, position)
+            position = limit if length < BLOCK_MIN or kind == SECTION else position + (length + 3 & ~3)
+        return found, position
+
+    return follow(0, limit, _guesses(data, order, limit), hop, plain)[0]
+
+
+def _guesses(data: memoryview, order: str, limit: int) -> list[int]:
+    """Places that look like an enhanced packet block, one every `PIECE_BYTES`: both lengths agree."""
+    guesses: list[int] = []
+    if limit < 4 * PIECE_BYTES:
+        return guesses
+    kind = re.compile(re.escape(struct.pack(order + "I", ENHANCED)))
+    length_at = struct.Struct(order + "I").unpack_from
+    for piece in range(PIECE_BYTES, limit - PIECE_BYTES, PIECE_BYTES):
+        for found in kind.finditer(data, piece, piece + PIECE_BYTES // 2):
+            length = length_at(data, found.start() + 4)[0]
+            end = found.start() + (length + 3 & ~3)
+            if BLOCK_MIN <= length <= PIECE_BYTES and end <= len(data) and length_at(data, end - 4)[0] == length:
+                guesses.append(found.start())
+                break
+    return guesses

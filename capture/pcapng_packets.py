@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hsa.capture.records import Int64
+from hsa.capture.walk import UInt32, word_view
 
 OBSOLETE = 2
 SIMPLE = 3
@@ -23,7 +24,6 @@ MAX_OPTION_ROUNDS = 32
 """Options looked at in one packet block."""
 
 Bools = NDArray[np.bool_]
-UInt32 = NDArray[np.uint32]
 
 
 class PacketBlocks:
@@ -100,8 +100,3 @@ class PacketBlocks:
     def _word(self, position: Int64) -> Int64:
         """Words at these positions; behind the end of the data (of a simple block) the last one there is."""
         return self._words[np.minimum(position, len(self._words) - 1)].astype(np.int64)
-
-
-def word_view(data: memoryview, order: str) -> UInt32:
-    """`view[i]` is the 32-bit word at byte i, aligned or not."""
-    return np.ndarray((max(0, len(data) - 3),), dtype=order + "u4", buffer=data, strides=(1,))
