@@ -77,8 +77,10 @@ class Assembler:
     def _listing(self, exchange: Exchange, reading: Reading) -> Session | None:
         session = self.witnesses.by_witness(exchange, reading)
         if session is None:
-            session = self.witnesses.by_client_state(exchange, reading, _awaits_listing) or self.witnesses.by_counter(
-                exchange, reading
+            session = (
+                self.witnesses.by_client_state(exchange, reading, _awaits_listing)
+                or self.witnesses.by_counter(exchange, reading)
+                or self.witnesses.behind_proxy(exchange, reading)
             )
         if session is None:
             session = self._unexplained(exchange, reading, opens=reading.protocol == "mcp")
@@ -101,6 +103,7 @@ class Assembler:
             self.witnesses.by_witness(exchange, reading)
             or self.witnesses.by_client_state(exchange, reading, _awaits_task)
             or self.witnesses.by_counter(exchange, reading)
+            or self.witnesses.behind_proxy(exchange, reading)
         )
         if session is None:
             session = self._unexplained(exchange, reading, opens=_refused_for_order(exchange, reading))

@@ -83,6 +83,16 @@ def dialled_for(outer: Exchange, inner: Exchange) -> bool:
     return crossing and a.client.address != b.client.address
 
 
+def _is_new(outer: Exchange, inner: Exchange) -> bool:
+    """No leg nearer to the client leads to the same server: requests do not come back to where they have been."""
+    leg: Exchange | None = outer
+    while leg is not None:
+        if leg.server == inner.server:
+            return False
+        leg = leg.outer
+    return True
+
+
 class HopMatcher:
     """Finds the outer leg of exchanges that come in order of their request's start."""
 
@@ -93,31 +103,29 @@ class HopMatcher:
     def match(self, exchange: Exchange) -> Exchange | None:
         """The exchange on the next leg towards the client that `exchange` was sent on for; None without one.
 
-        Both get to know each other (`outer`, `inner`). Of several equal candidates the one is taken around which the
-        time left over is least, and `guessed` is set.
+        Both get to know each other (`outer`, `inner`). Of several candidates the one is taken that was answered
+        soonest after this one (a proxy passes answers on as they come), and `guessed` is set.
         """
         key = _key(exchange)
         if key is None:
             return None
         start, end = exchange.request_start or 0, _end(exchange)
-        found: list[tuple[int, Exchange]] = []
+        found: list[tuple[int, int, Exchange]] = []
         under_way: deque[Exchange] = deque(maxlen=_KEPT)
         for outer in self._pending.get(key, ()):
             outer_end = _end(outer)
             if outer_end < start:
                 continue
             under_way.append(outer)
-            if outer.inner is None and outer_end >= end and dialled_for(outer, exchange):
-                left = start - (outer.request_end or start)
-                if end != _OPEN and outer_end != _OPEN:
-                    left = abs(left) + outer_end - end
-                found.append((left, outer))
+            if outer.inner is None and outer_end >= end and dialled_for(outer, exchange) and _is_new(outer, exchange):
+                after = outer_end - end if outer_end != _OPEN else 0
+                found.append((after, start - (outer.request_start or start), outer))
         under_way.append(exchange)
         self._pending[key] = under_way
         self._forget(start)
         if not found:
             return None
-        outer = min(found, key=lambda pair: pair[0])[1]
+        outer = min(found, key=lambda fit: fit[:2])[2]
         exchange.outer, outer.inner = outer, exchange
         if len(found) > 1 and not (_session_ids(outer) & _session_ids(exchange)):
             exchange.guessed = True

@@ -41,6 +41,14 @@ class Witnesses:
         self._by_link: dict[Connection, Session] = {}
         self._shared: set[Connection] = set()
         self._proxies: set[tuple[str, str]] = set()
+        """(client address, server) of connections on which something speaks against one client."""
+        self._reused: set[tuple[str, str]] = set()
+        """... of connections that carried more than one handshake"""
+        self._parallel: set[tuple[str, str]] = set()
+        """... of connections that were open at once. Reused and parallel together: a pool."""
+        self._unsure: set[tuple[str, str]] = set()
+        """... between which an exchange on a new connection fitted several waiting sessions"""
+        self._links_open: dict[tuple[str, str], list[Connection]] = {}
         self._by_id: dict[str, list[Session]] = {}
         self._by_client: dict[tuple[str, str], deque[Session]] = {}
         self._done: dict[tuple[str, str], deque[Session]] = {}
@@ -54,8 +62,10 @@ class Witnesses:
         self._latest[pair] = session
         link = exchange.link
         before = self._by_link.get(link) if link is not None else None
-        if link is not None and before is not None and (exchange.proxied or before.first_task is None):
-            self._share(link)
+        if link is not None and before is not None and not before.ids:
+            self._reused.add((link.client.address, str(link.server)))
+            if exchange.proxied or before.first_task is None:
+                self._share(link)
 
     def _share(self, link: Connection) -> None:
         """More than one session came over it: it proves nothing by itself, nor does any other between its two ends."""
@@ -70,10 +80,15 @@ class Witnesses:
         return any((client, p, server, user_agent) in self._latest for p in ("mcp", "a2a", "acp"))
 
     def proxied(self, session: Session) -> bool:
-        """Whether a session without ids used a connection between two ends one of which has proved to be a proxy."""
-        if session.ids or not self._proxies:
-            return False
-        return any((link.client.address, str(link.server)) in self._proxies for link in session.links)
+        """Whether a session without ids came over a connection that proves little: of what has proved to be a proxy,
+        or of an address whose clients could not be told apart when they changed connections."""
+        return not session.ids and any(
+            self._is_proxy(link) or (link.client.address, str(link.server)) in self._unsure for link in session.links
+        )
+
+    def _is_proxy(self, link: Connection) -> bool:
+        pair = (link.client.address, str(link.server))
+        return pair in self._proxies or (pair in self._reused and pair in self._parallel)
 
     def passes_on(self, session: Session, exchange: Exchange, link: Connection) -> None:
         """The exchange is a further leg of one of `session`; its connection may carry more of it."""
@@ -98,16 +113,30 @@ class Witnesses:
         return None
 
     def by_witness(self, exchange: Exchange, reading: Reading) -> Session | None:
+        """By id, else by the connection unless what is at its client's end is a proxy."""
         session = self.by_id(exchange, reading)
         if session is not None or reading.session:
             return session
-        assert exchange.link is not None
-        session = self._by_link.get(exchange.link)
+        session = self.by_link(exchange, reading)
+        if session is not None and exchange.link is not None and self._is_proxy(exchange.link):
+            return session if session.ids else None
+        return session
+
+    def by_link(self, exchange: Exchange, reading: Reading) -> Session | None:
+        """The session that last used the connection, while nothing speaks against it."""
+        link = exchange.link
+        session = self._by_link.get(link) if link is not None else None
         if session is None or session.protocol != reading.protocol or self._speaks_against(session, exchange, reading):
             return None
-        link = exchange.link
-        if link in self._shared or (link.client.address, str(link.server)) in self._proxies:
+        if link in self._shared:
             exchange.guessed = not session.ids
+        return session
+
+    def behind_proxy(self, exchange: Exchange, reading: Reading) -> Session | None:
+        """Last resort on a proxy's connection: the session that last used it."""
+        session = None if reading.session else self.by_link(exchange, reading)
+        if session is not None:
+            exchange.guessed = True
         return session
 
     def _speaks_against(self, session: Session, exchange: Exchange, reading: Reading) -> bool:
@@ -175,6 +204,8 @@ class Witnesses:
         if reading.numeric_id is not None:
             following = [s for s in fitting if s.counter is not None and s.counter + 1 == reading.numeric_id]
             fitting = following or fitting
+        if len(fitting) > 1 and exchange.link is not None:
+            self._unsure.add((exchange.link.client.address, exchange.server))
         exchange.guessed = True
         return min(fitting, key=lambda s: s.last_ns)
 
@@ -286,6 +317,8 @@ class Witnesses:
 
     def account(self, session: Session, exchange: Exchange, reading: Reading, link: Connection) -> None:
         session.exchanges += 1
+        if not session.ids and link.exchanges > 1:
+            self._note_open(link, exchange)
         exchange.session = session
         session.guessed = session.guessed or exchange.guessed
         session.links[link] = None
@@ -308,6 +341,21 @@ class Witnesses:
             session.ids.add(reading.session)
         for name in reading.ids:
             self._index(name, session)
+
+    def _note_open(self, link: Connection, exchange: Exchange) -> None:
+        """Connections of the same two ends that are open at once and used more than once each."""
+        pair = (link.client.address, str(link.server))
+        if pair in self._parallel:
+            return
+        now = exchange.request_start or 0
+        links = [k for k in self._links_open.get(pair, ()) if k.closed_ns is None or k.closed_ns > now]
+        if link not in links:
+            links.append(link)
+        if len(links) > 1:
+            self._parallel.add(pair)
+            self._links_open.pop(pair, None)
+        else:
+            self._links_open[pair] = links
 
     def index_answer(self, session: Session, exchange: Exchange) -> None:
         answer = exchange.answer
