@@ -6,9 +6,11 @@ Body bytes come between a head and its end as `Payload`, transfer coding taken o
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import Any
 
-from hsa.dissectors.contract import Direction, Seen
+from hsa.dissectors.contract import Chunk, Direction, Payload, Seen
 
 
 @dataclass(slots=True)
@@ -34,6 +36,14 @@ class Http1Request:
     """`none` when no body follows; None when an `Http1End` will come."""
     cut: str | None
     """Why the head is not whole and its message not read on: `gap`, `limit`, `fin`, `rst`, `capture`."""
+    content: Chunk | None = None
+    """The body that came with the head, as one piece. With `ended_by` it is all of the body, and no end follows."""
+    before: int = 0
+    """Bytes of framing between head and content."""
+    after: int = 0
+    """Bytes of framing behind the content."""
+    last: Seen | None = None
+    """With content and end: the last byte of the message."""
 
 
 @dataclass(slots=True)
@@ -56,6 +66,10 @@ class Http1Response:
     ended_by: str | None
     """`none` when no body follows, `upgrade` when the connection changes its protocol; None when an end will come."""
     cut: str | None
+    content: Chunk | None = None
+    before: int = 0
+    after: int = 0
+    last: Seen | None = None
 
 
 @dataclass(slots=True)
@@ -88,3 +102,18 @@ class Http1Switch:
     """`connect`, or the upgrade token in lower case."""
     target: str | None
     """CONNECT: where the tunnel leads."""
+
+
+def spelled_out(events: Iterable[Any]) -> list[Any]:
+    """The events with every head, body and end apart."""
+    out: list[Any] = []
+    for event in events:
+        content = getattr(event, "content", None)
+        if content is None:
+            out.append(event)
+            continue
+        out.append(replace(event, ended_by=None, content=None, before=0, after=0, last=None))
+        out.append(Payload(event.direction, content, event.before + content.size))
+        if event.ended_by is not None:
+            out.append(Http1End(event.direction, event.last, event.after, event.ended_by, None, []))
+    return out

@@ -84,6 +84,20 @@ def _field(line: str) -> tuple[str, str] | None:
     return (name, value.strip(" \t\r")) if _FIELD_NAME.fullmatch(name) else None
 
 
+@lru_cache(maxsize=4096)
+def _request_line(line: str) -> tuple[str, str, str, None, None] | None:
+    """(version, method, target, None, None) of a request line; None when it is none."""
+    match = _REQUEST_LINE.fullmatch(line) if len(line) < FIRST_LINE_BYTES - 1 else None
+    return (match[3], match[1], match[2], None, None) if match is not None else None
+
+
+@lru_cache(maxsize=1024)
+def _status_line(line: str) -> tuple[str, None, None, int, str | None] | None:
+    """(version, None, None, status, reason) of a status line; None when it is none."""
+    match = _STATUS_LINE.fullmatch(line) if len(line) < FIRST_LINE_BYTES - 1 else None
+    return (match[1], None, None, int(match[2]), match[3]) if match is not None else None
+
+
 def head_end(text: bytes | bytearray, start: int) -> int:
     """Offset behind the blank line that ends the head beginning at `start`; -1 when it is not there."""
     crlf = text.find(b"\n\r\n", start)
@@ -120,30 +134,18 @@ def parse_head(direction: Direction, raw: bytes) -> Head | None:
     lines = text.split("\r\n")
     if text.count("\n") != len(lines) - 1:
         lines = text.replace("\r\n", "\n").split("\n")
-    method = target = reason = None
-    status: int | None = None
-    if direction is C2S:
-        match = _REQUEST_LINE.fullmatch(lines[0])
-        if match is None:
-            return None
-        method, target, version = match.groups()
-    else:
-        match = _STATUS_LINE.fullmatch(lines[0])
-        if match is None:
-            return None
-        version, digits, reason = match.groups()
-        status = int(digits)
+    start = (_request_line if direction is C2S else _status_line)(lines[0])
+    if start is None:
+        return None
     while not lines[-1]:
         lines.pop()
-    if len(lines[0]) >= FIRST_LINE_BYTES - 1:
-        return None
     headers = list(map(_field if len(raw) <= CACHED_HEAD_BYTES else _field.__wrapped__, lines[1:]))
     faults: list[tuple[str, str]] = []
     known = _settle(lines, headers, faults) if None in headers else cast("list[tuple[str, str]]", headers)
     fields = dict(known)
     if len(fields) != len(known):
         fields = dict(reversed(known))
-    return Head(version, method, target, status, reason, known, fields, faults)
+    return Head(start[0], start[1], start[2], start[3], start[4], known, fields, faults)
 
 
 def _settle(

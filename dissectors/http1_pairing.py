@@ -25,8 +25,6 @@ class Pending:
     number: int
     method: str
     t_first_ns: int
-    switches: bool
-    """CONNECT, or an upgrade is offered."""
 
 
 class Pairing:
@@ -43,18 +41,23 @@ class Pairing:
     def __len__(self) -> int:
         return len(self._queue)
 
-    def request(self, number: int, method: str, t_first_ns: int, switches: bool) -> None:
+    @property
+    def open(self) -> bool:
+        """Whether a request, or a hole that may hide one, waits for its answer."""
+        return bool(self._queue)
+
+    def request(self, number: int, method: str, t_first_ns: int) -> None:
         """A request was seen."""
         queue = self._queue
         if len(queue) >= PENDING_REQUESTS:
             queue.popleft()
             self.dropped += 1
-        queue.append(Pending(number, method, t_first_ns, switches))
+        queue.append(Pending(number, method, t_first_ns))
 
     def hole(self, t_ns: int) -> None:
         """Requests may be missing after `t_ns`, the time of the last packet before the hole."""
         if not self._queue or self._queue[-1].number >= 0:
-            self._queue.append(Pending(-1, "", t_ns, False))
+            self._queue.append(Pending(-1, "", t_ns))
 
     def answer(self, seen: Seen, lost: bool, interim: bool) -> Pending | None:
         """The request answered by a response that begins at `seen`; None when it was not captured. `lost`: responses

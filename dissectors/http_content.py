@@ -7,6 +7,7 @@ counted, and its bytes are never gathered from the capture.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import IntEnum
 from functools import lru_cache
 from typing import Any
@@ -28,6 +29,11 @@ ANSWERS_KEPT = 16 * MESSAGES_KEPT
 DOCUMENTS_KEPT = 1024
 """Other JSON events kept of one stream (steps of a run or a task)."""
 DOCUMENT_BYTES_KEPT = 16 * 2**20
+FIRST_EVENT_BYTES = 65536
+"""Data kept of the first event of a stream: an address, where it matters."""
+
+_BOM = b"\xef\xbb\xbf"
+_NO_DAMAGE: list[Damage] = []
 
 
 class Kind(IntEnum):
@@ -38,6 +44,9 @@ class Kind(IntEnum):
     EVENTS = 2
     TEXT = 3
     """Text, forms, or no type at all: kept while short, or while it looks like JSON."""
+
+
+_PLAIN = (Kind.JSON, Kind.TEXT)
 
 
 @lru_cache(maxsize=1024)
@@ -53,6 +62,46 @@ def kind_of(content_type: str | None) -> Kind:
     if essence.startswith("text/") or essence in ("", "application/x-www-form-urlencoded", "application/problem+xml"):
         return Kind.TEXT
     return Kind.FOREIGN
+
+
+def codings_of(fields: Mapping[str, str]) -> str | None:
+    """All codings to be taken off a body, in the order they were applied: content codings, then transfer codings
+    other than chunked; None without any."""
+    coding = fields.get("content-encoding")
+    transfer = fields.get("transfer-encoding")
+    if transfer is None or transfer.lower() == "chunked":
+        return coding
+    codings = [coding] if coding else []
+    codings += [c.strip() for c in transfer.split(",") if c.strip().lower() not in ("chunked", "identity", "")]
+    return ", ".join(codings) or None
+
+
+def read_whole(message: HttpMessage, fields: Mapping[str, str], content: Chunk, json_bytes: int) -> list[Damage]:
+    """Read a body that is there as a whole. Gives the damage met."""
+    kind = kind_of(fields.get("content-type"))
+    codings = codings_of(fields)
+    if codings is None and content.size <= TEXT_BYTES and content.size <= json_bytes and kind in _PLAIN:
+        body = message.body = content.data
+        _parse(message, body, kind is Kind.JSON, content.seen)
+        return _NO_DAMAGE
+    reader = Content(message, kind, codings, json_bytes)
+    reader.add(content)
+    reader.finish()
+    return reader.damage
+
+
+def _parse(message: HttpMessage, body: bytes, claimed: bool, seen: Seen) -> None:
+    """Parse a body as JSON if it claims to be (`claimed`) or looks like it."""
+    if not body:
+        return
+    if not (claimed or body[0] in b"{[" or body[:64].removeprefix(_BOM).lstrip()[:1] in (b"{", b"[")):
+        return
+    messages, document, error = parse_messages(body, message.direction, seen)
+    if messages:
+        message.messages = messages
+    message.json = document
+    if error is not None and claimed and message.cut != "gap" and message.cut != "capture":
+        message.json_error = error
 
 
 class Content:
@@ -151,7 +200,7 @@ class Content:
 
     def _look(self, start: bytes) -> None:
         """Long text: go on only if it looks like JSON."""
-        if start.removeprefix(b"\xef\xbb\xbf").lstrip()[:1] in (b"{", b"["):
+        if start.removeprefix(_BOM).lstrip()[:1] in (b"{", b"["):
             self._kind = Kind.JSON
         else:
             self._stop("foreign")
@@ -185,23 +234,14 @@ class Content:
         """The message is over (its `complete`, `cut` and `missing` are set)."""
         message = self.message
         if self._sse is not None:
-            if not self._stopped:
+            if not self._stopped and not self._sse.idle:
                 self._events(list(self._sse.close()))
             return
         if self._stopped:
             return
-        body = message.body = self._parts[0] if len(self._parts) == 1 else b"".join(self._parts)
+        message.body = self._parts[0] if len(self._parts) == 1 else b"".join(self._parts)
         self._parts = []
-        start = body[:64].removeprefix(b"\xef\xbb\xbf").lstrip()[:1]
-        if not body or not (self._claimed or start == b"{" or start == b"["):
-            return
-        seen = self._seen or message.seen
-        messages, document, error = parse_messages(body, message.direction, seen)
-        if messages:
-            message.messages = messages
-        message.json = document
-        if error is not None and self._claimed and message.cut not in ("gap", "capture"):
-            message.json_error = error
+        _parse(message, message.body, self._claimed, self._seen or message.seen)
 
     def _events(self, events: list[Any]) -> None:
         message = self.message
@@ -227,7 +267,7 @@ class Content:
                     message.first_event = (event.name, "", event.seen)
                 continue
             if message.first_event is None:
-                message.first_event = (event.name, data.decode("utf-8", "replace"), event.seen)
+                message.first_event = (event.name, data[:FIRST_EVENT_BYTES].decode("utf-8", "replace"), event.seen)
             self._data(data, event)
 
     def _data(self, data: bytes, event: SseEvent) -> None:

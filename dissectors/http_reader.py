@@ -18,7 +18,7 @@ from hsa.dissectors.http import HttpExchange, HttpMessage
 from hsa.dissectors.http1 import Http1
 from hsa.dissectors.http1_events import Http1End, Http1Request, Http1Response, Http1Switch
 from hsa.dissectors.http1_pairing import PENDING_REQUESTS
-from hsa.dissectors.http_content import JSON_BYTES, Content, Kind, kind_of
+from hsa.dissectors.http_content import JSON_BYTES, Content, Kind, codings_of, kind_of, read_whole
 
 TUNNEL_PROBE_BYTES = 65536
 """Bytes of a tunnel held until it is known what it carries."""
@@ -104,6 +104,8 @@ class HttpReader:
         """A direction has ended by `fin` or `rst`; with direction None the connection is over, by these or with the
         capture. A reset ends nothing before that: what was still under way belongs to its message."""
         self._out = []
+        if how == "fin" and self._inner is None and direction is not None and self._http1.idle(direction):
+            return self._out
         if direction is None:
             left = how == "capture" and self._connection.fin_ns[C2S] is not None
             self._end_side(C2S, how, seen)
@@ -113,7 +115,8 @@ class HttpReader:
         return self._out
 
     def _end_side(self, side: Direction, how: str, seen: Seen) -> None:
-        self._read(self._http1.end(side, how, seen))
+        if not self._http1.idle(side):
+            self._read(self._http1.end(side, how, seen))
         if self._inner is not None:
             self._out.extend(self._inner.end_side(side, how, seen))
 
@@ -126,6 +129,8 @@ class HttpReader:
     def finish(self) -> list[Output]:
         """Everything still open is final now."""
         self._out = []
+        if self._switched is None and not self._open and self._http1.idle(C2S) and self._http1.idle(S2C):
+            return self._out
         self._read(self._http1.finish())
         if self._inner is not None:
             self._out.extend(self._inner.finish())
@@ -148,17 +153,17 @@ class HttpReader:
     def _read(self, events: list[Any]) -> None:
         for event in events:
             kind = type(event)
-            if kind is Payload:
-                if self._switched is not None:
-                    self._tunnelled(event.direction, event.item)
-                else:
-                    self._payload(event)
-            elif kind is Http1End:
-                self._end(event)
-            elif kind is Http1Request:
+            if kind is Http1Request:
                 self._request(event)
             elif kind is Http1Response:
                 self._response(event)
+            elif kind is Payload:
+                if self._switched is None:
+                    self._body(self._halves[event.direction], event.item, event.bytes)
+                else:
+                    self._tunnelled(event.direction, event.item)
+            elif kind is Http1End:
+                self._end(event)
             elif kind is Http1Switch:
                 self._switch(event)
             else:
@@ -207,7 +212,10 @@ class HttpReader:
             self._final(oldest)
         self._open[event.number] = entry
         self._out.append((exchange, False))
-        self._begin(self._halves[C2S], entry, message, event)
+        if event.last is not None:
+            self._whole(entry, message, event)
+        else:
+            self._begin(self._halves[C2S], entry, message, event)
 
     def _response(self, event: Http1Response) -> None:
         entry = self._open.get(event.number) if event.number is not None else None
@@ -242,7 +250,12 @@ class HttpReader:
         entry.exchange.response = message
         if entry.exchange.request is None:
             self._out.append((entry.exchange, False))
-        self._begin(self._halves[S2C], entry, message, event)
+        if kind_of(event.fields.get("content-type")) is Kind.EVENTS:
+            message.event_stream = True
+        if event.last is not None:
+            self._whole(entry, message, event)
+        else:
+            self._begin(self._halves[S2C], entry, message, event)
 
     def _lone_response(self, event: Http1Response) -> _Open:
         """A response whose request was not seen."""
@@ -257,31 +270,40 @@ class HttpReader:
         self._open[entry.number] = entry
         return entry
 
+    def _whole(self, entry: _Open, message: HttpMessage, event: Http1Request | Http1Response) -> None:
+        """A message all of which came at once."""
+        content = event.content
+        assert event.last is not None and content is not None
+        message.wire_bytes += event.before + content.size
+        message.body_bytes = content.size
+        message.seen = event.seen.to(event.last)
+        message.ended_by = event.ended_by
+        message.complete = True
+        damage = read_whole(message, event.fields, content, self._json_bytes)
+        if damage:
+            self._out.extend(damage)
+        message.wire_bytes += event.after
+        self._over(entry, message.direction)
+
     def _begin(self, half: _Half, entry: _Open, message: HttpMessage, event: Http1Request | Http1Response) -> None:
         """Begin the body of a message, or end it at once."""
         half.entry, half.message, half.content = entry, message, None
-        half.fields = fields = event.fields
-        if event.direction is S2C and kind_of(fields.get("content-type")) is Kind.EVENTS:
-            message.event_stream = True
+        half.fields = event.fields
         if event.ended_by is not None or event.cut is not None:
             self._complete(half, event.ended_by, event.cut)
+        elif event.content is not None:
+            self._body(half, event.content, event.before + event.content.size)
 
-    def _payload(self, event: Payload) -> None:
-        half = self._halves[event.direction]
+    def _body(self, half: _Half, item: Item, size: int) -> None:
+        """More of a body; `size` with its framing."""
         message = half.message
         if message is None:
             return
-        message.wire_bytes += event.bytes
+        message.wire_bytes += size
         content = half.content
         if content is None:
-            fields = half.fields
-            kind = kind_of(fields.get("content-type"))
-            coding = message.coding
-            transfer = fields.get("transfer-encoding")
-            if transfer is not None and transfer.lower() != "chunked":
-                coding = _with_transfer_codings(coding, transfer)
-            content = half.content = Content(message, kind, coding, self._json_bytes)
-        item = event.item
+            kind = kind_of(half.fields.get("content-type"))
+            content = half.content = Content(message, kind, codings_of(half.fields), self._json_bytes)
         if isinstance(item, Gap):
             if item.size > 0:
                 message.missing += item.size
@@ -324,7 +346,11 @@ class HttpReader:
         if cut == "gap":
             entry.exchange.damaged = True
         half.entry = half.message = half.content = None
-        if message.direction is C2S:
+        self._over(entry, message.direction)
+
+    def _over(self, entry: _Open, direction: Direction) -> None:
+        """One half of an exchange is over."""
+        if direction is C2S:
             entry.request_over = True
         else:
             entry.response_over = True
@@ -397,9 +423,3 @@ class HttpReader:
             self._undecoded(f"{REASONS.get(kind, 'other protocol')} (CONNECT tunnel)")
         elif self._waiting_bytes > TUNNEL_PROBE_BYTES:
             self._undecoded("tunnel whose client says nothing")
-
-
-def _with_transfer_codings(coding: str | None, transfer: str) -> str | None:
-    codings = [coding] if coding else []
-    codings += [c.strip() for c in transfer.split(",") if c.strip().lower() not in ("chunked", "identity", "")]
-    return ", ".join(codings) or None

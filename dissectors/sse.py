@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from hsa.dissectors.buffer import Buffer
+from hsa.dissectors.buffer import LOOK_BYTES, Buffer
 from hsa.dissectors.contract import Chunk, Damage, Direction, Gap, Item, Probe, Seen, Spec
 
 EVENT_BYTES = 16 * 2**20
@@ -85,10 +85,21 @@ class Sse:
             self._skipping, self._fresh, self._start = False, True, False
             return out
         assert isinstance(item, Chunk)
-        self._buffer.push(item)
+        buffer = self._buffer
+        if item.size <= LOOK_BYTES and buffer.at == buffer.end and not self._skipping and not self._fresh:
+            text = item.data  # most often a chunk is one event
+            if text[-1] == 10 and text[0] not in b"\r\n" and _block_end(text, 0, item.size) == item.size:
+                out.append(self._event(text, item.size, item.seen, False))
+                return out
+        buffer.push(item)
         self._read(out, closing=False)
-        self._buffer.settle()
+        buffer.settle()
         return out
+
+    @property
+    def idle(self) -> bool:
+        """Whether `close` would yield nothing."""
+        return self._buffer.at == self._buffer.end
 
     def close(self) -> Iterator[Any]:
         out: list[Any] = []
@@ -103,7 +114,8 @@ class Sse:
                 self._drop(out, "gap", SKIPPED)
             else:
                 if block.strip(b"\r\n"):
-                    out.append(self._event(block, len(buffer), True))
+                    size = len(buffer)
+                    out.append(self._event(block, size, buffer.advance(size), True))
                 else:
                     self._drop(out, "malformed", "blank lines at the end")
         return iter(out)
@@ -139,10 +151,10 @@ class Sse:
             elif self._fresh and not _begins_event(block):
                 self._drop(out, "gap", SKIPPED, end - at)
             else:
-                out.append(self._event(block, end - at, False))
+                out.append(self._event(block, end - at, buffer.advance(end - at), False))
             self._skipping = self._fresh = False
 
-    def _event(self, block: bytes, size: int, unterminated: bool) -> SseEvent:
+    def _event(self, block: bytes, size: int, seen: Seen, unterminated: bool) -> SseEvent:
         if self._start:
             self._start = False
             if block.startswith(_BOM):
@@ -182,7 +194,6 @@ class Sse:
                 comments += 1
         if more is not None:
             data = b"\n".join(more)
-        seen = self._buffer.advance(size)
         return SseEvent(self._direction, seen, size, name, data, event_id, retry, comments, unterminated)
 
 
