@@ -84,7 +84,10 @@ def dialled_for(outer: Exchange, inner: Exchange) -> bool:
 
 
 def _is_new(outer: Exchange, inner: Exchange) -> bool:
-    """No leg nearer to the client leads to the same server: requests do not come back to where they have been."""
+    """No leg nearer to the client leads to the same server: requests do not come back to where they have been. (One
+    connection before and after address translation does, and shows it by its session id.)"""
+    if _session_ids(outer) & _session_ids(inner):
+        return True
     leg: Exchange | None = outer
     while leg is not None:
         if leg.server == inner.server:

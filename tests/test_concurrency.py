@@ -127,8 +127,9 @@ def test_both_sides_of_the_pool(cell: str, record_property: Any) -> None:
         assert len(handshake.hops) == 2
 
 
-@pytest.mark.parametrize("cell", POOLED)
+@pytest.mark.parametrize("cell", [cell for cell in POOLED if not cell.endswith("-again")])
 def test_most_joins_behind_the_pool_are_right(cell: str) -> None:
+    """Where some connection shows that it is shared (in the other recording none does before it is too late)."""
     document = truth.load(RECORDED / f"{cell}.truth.json")
     joined = join([RECORDED / document["files"][1]])
     assert hold_back(joined, document, lambda *_: None) <= MOST_WRONG * len(document["pool"])
