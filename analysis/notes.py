@@ -82,9 +82,6 @@ def _usage(add: _Collector, handshake: Handshake, session: Session, found: Readi
             add("session-lost", gone, "the client went on with a session id that the server had forgotten")
         if any(e.status == 400 for e in gone):
             add("conformance", [e for e in gone if e.status == 400], "HTTP 400 where 404 is due for an unknown session")
-    task = session.first_task
-    if task is not None and task.answer is not None and task.answer.cause == "version-mismatch":
-        add("deferred-version-check", [task], "the version was refused at the first task, not in the handshake")
 
 
 def _streams(add: _Collector, session: Session) -> None:
@@ -113,13 +110,15 @@ def _answers(add: _Collector, session: Session, found: Readiness) -> None:
         waited = sum(end_of(s) - start_of(s) for s in probes) / 1e6
         add("probe-refused", probes, f"a modern probe was refused ({waited:.1f} ms)")
     for step in [*session.steps, *session.challenged]:
-        if step.answer is not None and step.answer.leaked_session and step.answer.leaked_session not in session.ids:
+        leaked = step.answer.leaked_session if step.answer is not None else None
+        rotated = step.reading is not None and any(r.kind == "rotated" for r in step.reading.remarks)
+        if leaked and leaked not in session.ids and not rotated:
             add("leaked-session", [step], "a session id was handed out with an error and never used")
     for step in members:
         if is_optional(step) and refused(step) and step.reading is not None:
             add("optional-refused", [step], f"{step.reading.operation} was refused")
     if session.protocol in ("mcp", "acp"):
-        for operation in ("tools/list", "prompts/list", "resources/list", "agents.list"):
+        for operation in ("tools/list", "prompts/list", "resources/list", "agents"):
             pages = [s for s in members if s.reading is not None and s.reading.operation == operation]
             _catalogue(add, pages)
     closed = [s for s in [*members, *session.task_exchanges] if _left_early(s)]

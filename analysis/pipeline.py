@@ -179,6 +179,12 @@ class Pipeline:
         self._pending.append(pending)
 
     def _refresh(self, http: HttpExchange, exchange: Exchange) -> None:
+        try:
+            self._bring_up_to_date(http, exchange)
+        except Exception as error:
+            self._results.fault(error, exchange.first_frame)
+
+    def _bring_up_to_date(self, http: HttpExchange, exchange: Exchange) -> None:
         late = exchange.answer if exchange.reading is not None and exchange.reading.answered_elsewhere else None
         reading = self._recogniser.read(http) if exchange.reading is not None else None
         refresh(exchange, http, reading)
@@ -193,19 +199,26 @@ class Pipeline:
             patient = not at_end and pending.start > self.watermark_ns - HOLD_NS
             if patient and not pending.final and not _is_standing(pending.http):
                 break
-            if pending.record is None:
-                pending.reading = self._recogniser.read(pending.http)
-                pending.record = record(pending.http, pending.reading, pending.serial)
-                connection = pending.http.connection
-                if connection.clock_steps:
-                    not_before(pending.record, max(pending.start, self._floors.get(connection, 0)))
-                    self._floors[connection] = end_of(pending.record)
-            if self._waits(pending) and patient:
-                break
-            self._hand_on(pending)
+            try:
+                if pending.record is None:
+                    self._read(pending)
+                if self._waits(pending) and patient:
+                    break
+                self._hand_on(pending)
+            except Exception as error:
+                self._results.fault(error, pending.http.start.first_frame)
+                self._waiting.pop(pending.http, None)
             done += 1
         del self._pending[:done]
         self._results.fold(self.watermark_ns, at_end)
+
+    def _read(self, pending: _Pending) -> None:
+        pending.reading = self._recogniser.read(pending.http)
+        pending.record = record(pending.http, pending.reading, pending.serial)
+        connection = pending.http.connection
+        if connection.clock_steps:
+            not_before(pending.record, max(pending.start, self._floors.get(connection, 0)))
+            self._floors[connection] = end_of(pending.record)
 
     def _waits(self, pending: _Pending) -> bool:
         """Look for an answer that comes on another stream; True when there is none yet."""

@@ -22,6 +22,9 @@ from hsa.dissectors.reading import Document, Role
 FAILED_WINDOW_NS = 3_000_000_000
 """Failed attempts to connect this long before a handshake belong to it."""
 
+FAULTS_KEPT = 64
+"""Faults of our own that are listed with their place; all are counted."""
+
 DONE_NS = 2_000_000_000
 """A session with a task (or a DELETE) and no open connection is folded after this much silence."""
 
@@ -79,11 +82,16 @@ class Results:
         try:
             self._handshakes.append((session, build(session, self._around(now_ns))))
         except Exception as error:
-            self._bugs += 1
             first = next(iter([*session.steps, *session.task_exchanges, *session.streams]), None)
-            where = frame_of(first.first_frame) if first is not None else (0, 0)
-            detail = f"analysis: {type(error).__name__} in a session of {session.protocol}"
-            self._faults.append(DamageFact("bug", 1, 0, [(where[0], where[1], where[1])], detail))
+            self.fault(error, first.first_frame if first is not None else 0)
+
+    def fault(self, error: Exception, frame: int) -> None:
+        """Count a fault of our own, with the frame at which it struck."""
+        self._bugs += 1
+        if len(self._faults) < FAULTS_KEPT:
+            trace, number = frame_of(frame)
+            detail = f"analysis: {type(error).__name__}"
+            self._faults.append(DamageFact("bug", 1, 0, [(trace, number, number)], detail))
 
     def _lighten(self, session: Session) -> None:
         """Let go of the exchanges of a folded session."""
