@@ -6,6 +6,7 @@ given for it, so that Wireshark shows beside each packet what hsa made of it.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
@@ -28,8 +29,11 @@ def extract(
 
     `reader` is opened on the same paths, in the same order, as for the analysis that gave the frame keys. `secrets`
     are key log texts, `about` a comment on the file. Raises FileExistsError when the file exists, unless
-    `overwrite`. Packets that the captures do not hold are left out.
+    `overwrite`, and ValueError when it is one of the captures themselves. Packets that the captures do not hold are
+    left out.
     """
+    if os.path.exists(file) and any(os.path.exists(t.file) and os.path.samefile(file, t.file) for t in reader.traces):
+        raise ValueError(f"{os.fspath(file)} is one of the captures to take packets from")
     wanted = np.array(sorted(comments), dtype=np.int64)
     written = 0
     with PcapngWriter(file, comment=about, overwrite=overwrite) as writer:

@@ -59,3 +59,13 @@ def test_an_existing_file_is_not_touched(tmp_path: Path) -> None:
         extract(open_traces([source]), {frame_key(0, 1): []}, out)
     assert out.read_bytes() == b"precious"
     assert extract(open_traces([source]), {frame_key(0, 1): []}, out, overwrite=True) == 1
+
+
+def test_a_capture_is_never_extracted_onto_itself(tmp_path: Path) -> None:
+    source, link = tmp_path / "1.pcap", tmp_path / "link.pcap"
+    source.write_bytes(pcap([(T0, b"x")]))
+    link.symlink_to(source)
+    for path in (source, link):
+        with pytest.raises(ValueError, match="one of the captures"):
+            extract(open_traces([source]), {frame_key(0, 1): []}, path, overwrite=True)
+    assert len(read(open_traces([source]))) == 1
