@@ -52,15 +52,20 @@ def read_blocks(source: Source, trace: Trace, block_bytes: Callable[[], int]) ->
                 carry = data
                 continue
             parser = _parser(data, trace, source)
+        parts: list[tuple[int, Records]] = []
+        position = 0
         while not parser.done:
-            records, used = parser.parse(data, final)
-            data = data[used:]
+            records, used = parser.parse(data[position:], final)
             if records is not None:
-                _note_times(trace, records)
-                yield records
+                parts.append((position, records))
             elif not used:
                 break
-        carry = data
+            position += used
+        carry = data[position:]
+        if parts:
+            records = parts[0][1] if len(parts) == 1 else _joined(data, parts)
+            _note_times(trace, records)
+            yield records
     if source.failure is not None:
         trace.cut = f"{source.failure}: {trace.cut}" if trace.cut else f"{source.failure}, after packet {trace.packets}"
 
@@ -88,6 +93,14 @@ def _parser(data: memoryview, trace: Trace, source: Source) -> Parser:
     if not data:
         raise NotACapture("the file is empty")
     raise NotACapture(f"not a capture: neither pcap nor pcapng begins with {magic.hex(' ')}")
+
+
+def _joined(data: memoryview, parts: list[tuple[int, Records]]) -> Records:
+    """Records of one buffer as one block; each part is over the bytes of `data` from the position with it."""
+    names = ("frame", "t_ns", "interface", "link_type", "captured", "original")
+    columns = {name: np.concatenate([getattr(records, name) for _, records in parts]) for name in names}
+    offset = np.concatenate([records.offset + position for position, records in parts])
+    return Records(data=data, offset=offset, **columns)
 
 
 def _note_times(trace: Trace, records: Records) -> None:

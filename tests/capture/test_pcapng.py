@@ -21,6 +21,7 @@ from tests.capture.build import (
     interface,
     obsolete,
     option,
+    packets_of,
     read,
     section,
     simple,
@@ -70,6 +71,13 @@ def test_sections_of_either_byte_order_have_their_own_interfaces() -> None:
     found = [(p.frame, p.interface, p.link_type, len(p.data)) for p in read(reader)]
     assert found == [(1, 0, 1, 40), (2, 1, 101, 41), (3, 2, 113, 40), (4, 3, 101, 41), (5, 4, 276, 40), (6, 5, 101, 41)]
     assert [i.link_type for i in reader.traces[0].interfaces] == [1, 101, 113, 101, 276, 101]
+
+
+def test_many_small_sections_make_one_block_of_records() -> None:
+    stored = (section() + interface(101) + enhanced(b"abc", T0_US)) * 500
+    (records,) = opened(stored)
+    assert records.interface.tolist() == list(range(500))
+    assert {p.data for p in packets_of([records])} == {b"abc"}
 
 
 def test_interfaces_described_between_packets() -> None:
