@@ -13,7 +13,7 @@ from hsa.dissectors.connection import Endpoint, FailedConnection
 from hsa.dissectors.flows import NEW, Conversations, Groups, endpoint_keys
 from hsa.dissectors.ip import Addresses
 from hsa.dissectors.packets import ACK, RST, SYN, Packets
-from hsa.dissectors.reassembly import COPY_NS
+from hsa.dissectors.reassembly import COPY_NS, WEAK_COPY_NS
 
 
 def update(packets: Packets, groups: Groups, passive: Int64, table: Conversations) -> None:
@@ -30,9 +30,16 @@ def update(packets: Packets, groups: Groups, passive: Int64, table: Conversation
     last = end - 1
     table.last_ns[target] = np.maximum(t_ns[last], table.last_ns[target])
     table.last_frame[target] = frame[last]
-    own = np.bincount(group, weights=side == 0, minlength=len(passive)).astype(np.int32)
-    table.packets_0[target] += own
-    table.packets_1[target] += sizes.astype(np.int32) - own
+    copy = _copies(packets, row, side, group)
+    for column, which in ((table.packets_0, 0), (table.packets_1, 1)):
+        column[target] += np.bincount(group[(side == which) & ~copy], minlength=len(passive)).astype(np.int32)
+    if copy.any():
+        table.copies[target] += np.bincount(group[copy], minlength=len(passive)).astype(np.int32)
+    original = np.minimum(packets.original[row], 65535)
+    for column, which in ((table.size_0, 0), (table.size_1, 1)):
+        column[target] += np.bincount(group, weights=original * (side == which), minlength=len(passive)).astype(
+            np.int32
+        )
 
     def first(mask: NDArray[np.bool_]) -> Int64:
         return np.minimum.reduceat(np.where(mask, np.arange(total), total), begin)
@@ -48,16 +55,7 @@ def update(packets: Packets, groups: Groups, passive: Int64, table: Conversation
         table.opener[target[found]] = 1 - side[where_answer[found]]
         opener = table.opener[target]
         real = syn & (side == opener[group])
-        if len(row) > 1:  # copies of one SYN follow each other
-            again = np.zeros(total, np.bool_)
-            again[1:] = (
-                real[1:]
-                & real[:-1]
-                & (group[1:] == group[:-1])
-                & (packets.mark[row[1:]] == packets.mark[row[:-1]])
-                & (np.abs(t_ns[1:] - t_ns[:-1]) <= COPY_NS)
-            )
-            real &= ~again
+        real &= ~copy
         number = np.bincount(group[real], minlength=len(passive))
         table.syns[target] = np.minimum(table.syns[target] + number, 65535).astype(np.uint16)
         for column, where in ((table.syn_ns, where_syn), (table.syn_ack_ns, where_answer)):
@@ -77,6 +75,18 @@ def update(packets: Packets, groups: Groups, passive: Int64, table: Conversation
         found = (table.rst_ns[target] < 0) & (where < total)
         table.rst_ns[target[found]] = t_ns[where[found]]
         table.rst_side[target[found]] = side[where[found]]
+
+
+def _copies(packets: Packets, row: Int64, side: NDArray[np.int8], group: Int64) -> NDArray[np.bool_]:
+    """Packets that are another copy of the one before them in their conversation."""
+    copy = packets.copied[row]
+    now, before = row[1:], row[:-1]
+    same = (group[1:] == group[:-1]) & (side[1:] == side[:-1])
+    for column in (packets.seq, packets.ack, packets.flags, packets.mark):
+        same &= column[now] == column[before]
+    limit = np.where(packets.weak[now], WEAK_COPY_NS, COPY_NS)
+    copy[1:] |= same & (np.abs(packets.t_ns[now] - packets.t_ns[before]) <= limit)
+    return copy
 
 
 def refuse(packets: Packets, table: Conversations) -> None:

@@ -92,8 +92,10 @@ class Conversations:
         ("established_ns", np.int64, -1), ("rst_ns", np.int64, -1), ("rst_side", np.int8, -1),
         ("first_ns", np.int64, -1), ("last_ns", np.int64, -1), ("first_frame", np.int64, -1),
         ("last_frame", np.int64, -1), ("packets_0", np.int32, 0), ("packets_1", np.int32, 0),
+        ("size_0", np.int32, 0), ("size_1", np.int32, 0), ("copies", np.int32, 0),
     )  # fmt: skip
-    """Name, type and value of a fresh row. base: first sequence number known of a side; opener: side of the SYN."""
+    """Name, type and value of a fresh row. base: first sequence number known of a side; opener: side of the SYN; packets,
+    size: packets of a side before any payload, and their original lengths added up; copies: further copies of them."""
 
     key: UInt64
     number: Int32
@@ -118,6 +120,9 @@ class Conversations:
     last_frame: Int64
     packets_0: Int32
     packets_1: Int32
+    size_0: Int32
+    size_1: Int32
+    copies: Int32
 
     def __init__(self) -> None:
         self.size = 0
@@ -248,6 +253,14 @@ def assign(packets: Packets, keys: UInt64, side: NDArray[np.int8], trace: Int64,
     opening = np.flatnonzero((flags & (SYN | ACK)) == SYN)
     expected = np.where(side[opening] == 0, bases[0][group[opening]], bases[1][group[opening]])
     split = np.unique(group[opening[seq[opening] != expected]])
+    answers = np.flatnonzero((flags & (SYN | ACK)) == SYN | ACK)
+    expected = np.where(side[answers] == 0, bases[0][group[answers]], bases[1][group[answers]])
+    odd = group[answers[seq[answers] != expected]]
+    if len(odd):  # a SYN-ACK tells the first number of its side anew
+        for which in (0, 1):
+            told = answers[side[answers] == which]
+            bases[which][group[told]] = seq[told]  # the last one stays
+        split = np.union1d(split, np.intersect1d(odd, group[opening]))
     new = np.flatnonzero(~known)
     births: list[tuple[int, int]] = []  # group, first position in order: of conversations that begin inside a group
     if len(split):
@@ -400,7 +413,7 @@ def _runs(
             if i > begin:
                 yield begin, i, row, base[0], base[1]
             begin, row, base = i, -1, [-1, -1]
-        if base[s] < 0:
+        if base[s] < 0 or f & (SYN | ACK) == SYN | ACK:
             base[s] = q if f & SYN else (q - 1) & 0xFFFFFFFF
         if f & ACK and base[1 - s] < 0:
             base[1 - s] = (a - 1) & 0xFFFFFFFF

@@ -111,6 +111,8 @@ class Packets:
     vlan: Int32
     damage: Int64
     """Bits of `DAMAGE_*`."""
+    copied: NDArray[np.bool_]
+    """Another copy of a packet in the block before (`copies.Border`)."""
     refusals: list[Refusal] = field(default_factory=list)
 
     def __len__(self) -> int:
@@ -410,4 +412,6 @@ def _gather(
         rows = np.concatenate([c["rows"] for c in columns])
         order = np.argsort(rows, kind="stable")
         merged = {name: np.concatenate([c[name] for c in columns])[order] for name in _COLUMNS}
-    return Packets(records.data, extra, addresses, refusals=refusals, **{name: merged[name] for name in _COLUMNS})
+    table = {name: merged[name] for name in _COLUMNS}
+    copied = np.zeros(len(table["frame"]), np.bool_)
+    return Packets(records.data, extra, addresses, copied=copied, refusals=refusals, **table)

@@ -82,9 +82,9 @@ class Half:
     """One direction of a stream."""
 
     __slots__ = (
-        "acked", "copies", "fin", "fin_done", "frame", "given_up", "highest", "highest_ns", "hole_ns",
-        "hole_packets", "next", "position", "recent", "searched", "seen", "start_known", "started", "t_ns", "waiting",
-        "waiting_bytes",
+        "acked", "candidate", "copies", "fin", "fin_done", "frame", "given_up", "highest", "highest_ns", "hole_ns",
+        "hole_packets", "lost_start", "next", "position", "recent", "searched", "seen", "start_known", "started",
+        "t_ns", "waiting", "waiting_bytes",
     )  # fmt: skip
 
     def __init__(self) -> None:
@@ -119,6 +119,10 @@ class Half:
         self.searched = 0
         """Bytes looked at for a start, in a direction that began before the capture."""
         self.given_up = False
+        self.lost_start = False
+        """Its SYN was captured, but bytes near its start are missing and it is not decided what it carries."""
+        self.candidate: list[Piece] = []
+        """Pieces that may be the beginning of something."""
 
 
 class Flow:
@@ -133,7 +137,7 @@ class Flow:
         "held",
         "held_bytes",
         "kept",
-        "last_ns",
+        "last_ns", "latest_ns",
         "over",
         "row",
         "segment_size",
@@ -162,6 +166,8 @@ class Flow:
         self.ends_ns = -1
         """When both sides had closed, or one reset it."""
         self.last_ns = 0
+        """Time of its last packet, and the latest of all."""
+        self.latest_ns = 0
 
 
 class Packet(NamedTuple):
@@ -254,8 +260,10 @@ def _segment(flow: Flow, packet: Packet, data: bytes, start: int, need: int, out
             connection.retransmissions += 1
             _compare(flow, half, start, data)
         return
-    if start - position > MAX_AHEAD:
+    if start - position > MAX_AHEAD or half.fin_done:
         return
+    if 0 <= half.fin < end:
+        half.fin = -1  # data behind a FIN: that was none of this stream
     if start < position:
         connection.retransmissions += 1
         _compare(flow, half, start, data)
@@ -268,7 +276,7 @@ def _segment(flow: Flow, packet: Packet, data: bytes, start: int, need: int, out
             connection.retransmissions += 1
     if end > half.highest:
         half.highest, half.highest_ns = end, packet.t_ns
-    if start == position and not half.waiting and _ready(need, other):
+    if start == position and not half.waiting and need <= other.position:
         _deliver(flow, side, packet.row, Segment(start, length, data, 0, packet.frame, packet.t_ns), out)
         return
     _wait(flow, half, Segment(start, length, data, need, packet.frame, packet.t_ns))
@@ -352,7 +360,7 @@ def _drain(flow: Flow, row: int, out: list[Piece]) -> None:
             waiting = half.waiting
             count = 0
             for segment in waiting:
-                if segment.start != half.position or not _ready(segment.need, other):
+                if segment.start != half.position or segment.need > other.position:
                     break
                 count += 1
                 half.waiting_bytes -= segment.length
@@ -376,15 +384,11 @@ def _rst(flow: Flow, packet: Packet, out: list[Piece]) -> None:
 
 def missing(half: Half) -> int:
     """Bytes at the present position that the other side acknowledged but the capture has not shown."""
+    if not half.seen:
+        return 0
     if half.fin >= 0:
         return min(half.acked, half.fin) - half.position
-    size = half.acked - half.position
-    return 0 if size == 1 and not half.waiting else size  # 1 may be a FIN whose packet was not captured
-
-
-def _ready(need: int, other: Half) -> bool:
-    """Whether the other direction has come as far as a packet needs."""
-    return need <= other.position or (need == other.position + 1 and other.fin < 0 and not other.waiting)
+    return half.acked - half.position
 
 
 def _judge(flow: Flow, row: int, t_ns: int, frame: int, out: list[Piece]) -> None:
@@ -423,10 +427,14 @@ def skip(flow: Flow, side: int, row: int, frame: int, t_ns: int, out: list[Piece
     to = half.acked
     if half.waiting and (to <= half.position or half.waiting[0].start < to):
         to = half.waiting[0].start
-    if half.fin >= 0 and (to <= half.position or half.fin < to):
+    if half.fin >= half.position and (to <= half.position or half.fin < to):
         to = half.fin
     size = to - half.position
-    if size > 0:
+    if size == 1 and half.fin < 0 and not half.waiting:  # the FIN, whose packet was not captured
+        half.fin, half.fin_done = half.position, True
+        half.position += 1
+        half.next = (half.next + 1) & SEQUENCE
+    elif size > 0:
         if half.waiting and half.waiting[0].start == to:
             frame, t_ns = half.waiting[0].frame, half.waiting[0].t_ns
         t_ns = max(t_ns, half.t_ns)
@@ -450,7 +458,7 @@ def flush(flow: Flow, row: int, out: list[Piece]) -> None:
                     half.waiting[:] = [s._replace(need=0) for s in half.waiting]
                     _drain(flow, row, out)
                 else:
-                    skip(flow, side, row, flow.connection.last_frame, flow.last_ns, out)
+                    skip(flow, side, row, flow.connection.last_frame, flow.latest_ns, out)
                 if before == (half.position, len(half.waiting)):
                     break
     for side in (0, 1):  # contradictory acknowledgements: order no longer matters
@@ -461,4 +469,4 @@ def flush(flow: Flow, row: int, out: list[Piece]) -> None:
                 _drain(flow, row, out)
             else:
                 half.acked = half.position
-                skip(flow, side, row, flow.connection.last_frame, flow.last_ns, out)
+                skip(flow, side, row, flow.connection.last_frame, flow.latest_ns, out)

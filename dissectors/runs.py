@@ -142,6 +142,7 @@ def arrange(
     packed.sort()
     order = packed & ((1 << bits) - 1)
     copy = _copies(order, chain, seq, ack, flags, length, mark, weak, t_ns)
+    copy |= packets.copied[row]
     copies = np.zeros(count, np.int64)
     if copy.any():
         copies = np.bincount(group[copy], minlength=count)
@@ -158,7 +159,7 @@ def arrange(
     wanted[head] = np.where(stored < 0, seq[heads], stored)
     bad = np.zeros(count, np.bool_)
     bad[group[order[seq[order] != wanted]]] = True
-    tails = order[np.append(head[1:], True)]
+    tails = order[np.append(head[1:], True)[: len(order)]]
     final = expected.copy()
     final[chain[tails]] = after[tails]
     bad[group[(captured < length) | ((length > 0) & ((flags & SYN) > 0))]] = True

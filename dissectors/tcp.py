@@ -19,6 +19,7 @@ from hsa.dissectors import attempts, facts
 from hsa.dissectors.chunks import SMALL_RUN, joined, run_of
 from hsa.dissectors.connection import Connection, Endpoint, FailedConnection
 from hsa.dissectors.contract import C2S, S2C, Chunk, Direction, Gap, Probe, Seen
+from hsa.dissectors.copies import Border
 from hsa.dissectors.failures import Failures
 from hsa.dissectors.flows import DROPPED, ENDED, MAX_CONVERSATIONS, NEW, Conversations, assign, keys_of
 from hsa.dissectors.ip import Addresses
@@ -55,6 +56,7 @@ class Streams:
         """Live connections given up because there were too many."""
         self._table = Conversations()
         self._scopes = Scopes()
+        self._border = Border()
         self._failures = Failures(self._table)
         self._live: list[Flow | None] = []
         self._free: list[int] = []
@@ -77,6 +79,7 @@ class Streams:
             keys, side = keys_of(packets)
             trace = packets.frame >> FRAME_BITS
             keys = self._scopes.apply(keys, side, packets, trace)
+            packets.copied = self._border.copies(packets, keys, side)
             before = table.size
             groups = assign(packets, keys, side, trace, table)
             self.counts["tcp"] += table.size - before
@@ -120,6 +123,11 @@ class Streams:
     def failed_before(self, client: str, server: Endpoint, before_ns: int, window_ns: int) -> list[FailedConnection]:
         """Attempts of the address `client` to reach `server` that failed in the `window_ns` before `before_ns`."""
         return self._failures.before(self._addresses, client, server, before_ns, window_ns)
+
+    @property
+    def any_failed(self) -> bool:
+        """Whether any attempt to connect has failed so far."""
+        return self._failures.any()
 
     def failed_between(self, client: str, start_ns: int, end_ns: int) -> list[FailedConnection]:
         """Attempts of the address `client` to reach anything that failed, first SYN in [start, end)."""
@@ -197,13 +205,14 @@ class Streams:
                 known = live[state]
                 assert known is not None
                 flow = known
-            in_time = runs.seen[g].t_first_ns >= flow.last_ns
+            in_time = runs.seen[g].t_first_ns >= flow.latest_ns
             facts.update(flow, runs, g)
             if runs.in_order[g] and flow.clean and flow.kept and in_time:
                 self._run_on(flow, packets, runs, g)
             else:
                 self._piece_by_piece(flow, packets, runs, g)
-            flow.last_ns = max(flow.last_ns, runs.seen[g].t_last_ns)
+            flow.last_ns = runs.seen[g].t_last_ns
+            flow.latest_ns = max(flow.latest_ns, flow.last_ns)
 
     def _first_bytes(self, packets: Packets, runs: Runs, g: int, fresh: bool) -> Verdict | None:
         """What the first payload of a conversation is taken for; None when its beginning is not plainly there."""
@@ -225,13 +234,21 @@ class Streams:
             connection.seen_packets = [own[client], own[1 - client]]
             connection.first_ns, connection.first_frame = int(table.first_ns[row]), int(table.first_frame[row])
             connection.last_ns, connection.last_frame = int(table.last_ns[row]), int(table.last_frame[row])
-            flow.last_ns = connection.last_ns
+            flow.last_ns = flow.latest_ns = connection.last_ns
             connection.syns = int(table.syns[row])
+            connection.duplicates = int(table.copies[row])
             connection.syn_ns = _known(int(table.syn_ns[row]))
             connection.syn_ack_ns = _known(int(table.syn_ack_ns[row]))
             connection.established_ns = _known(int(table.established_ns[row]))
             if table.rst_ns[row] >= 0:
                 connection.rst_ns[0 if int(table.rst_side[row]) == client else 1] = int(table.rst_ns[row])
+            sizes = (int(table.size_0[row]), int(table.size_1[row]))
+            connection.sizes.append(
+                (
+                    np.array([connection.first_ns, connection.syn_ack_ns or connection.last_ns], np.int64),
+                    np.array([sizes[client], -sizes[1 - client]], np.int32),
+                )
+            )
             told = (connection.syn_ns, connection.syn_ack_ns)
             for side, base in ((0, int(table.base_0[row])), (1, int(table.base_1[row]))):
                 if sure and base >= 0 and told[side ^ client] is not None:
@@ -427,7 +444,7 @@ class Streams:
         if flow.kept and not flow.over:
             if connection.rst_ns != [None, None]:
                 how = "rst"
-            elif flow.halves[0].fin_done and flow.halves[1].fin_done:
+            elif None not in connection.fin_ns:
                 how = "fin"
             seen = Seen(connection.last_frame, connection.last_frame, connection.last_ns, connection.last_ns)
             self._items.append((LAST_ROW, StreamEnd(connection, None, how, seen)))

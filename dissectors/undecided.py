@@ -68,13 +68,16 @@ def decide(flow: Flow, pieces: list[Piece], classify: Classify) -> tuple[Verdict
     for i, piece in enumerate(pieces):
         half = flow.halves[piece.side]
         if piece.gap:
-            half.start_known, half.searched, half.given_up = False, 0, False
-            flow.held = [p for p in flow.held if p.side != piece.side]
+            half.searched, half.given_up, half.candidate = 0, False, []
+            if half.start_known:
+                half.lost_start = True
+                flow.held.append(piece)
             continue
         if not piece.data:
             flow.held.append(piece)
             continue
-        verdict, replay = (_from_start if half.start_known else _search)(flow, half, piece, classify)
+        whole = half.start_known and not half.lost_start
+        verdict, replay = (_from_start if whole else _search)(flow, half, piece, classify)
         if verdict.answer is Probe.YES:
             flow.held = []
             return verdict, [*replay, *pieces[i + 1 :]]
@@ -85,6 +88,7 @@ def decide(flow: Flow, pieces: list[Piece], classify: Classify) -> tuple[Verdict
 
 
 def _from_start(flow: Flow, half: Half, piece: Piece, classify: Classify) -> tuple[Verdict, list[Piece]]:
+    """A direction whose bytes are all there from the first on."""
     data = b"".join([*(p.data for p in flow.held if p.side == piece.side), piece.data])[:SEARCH_BYTES]
     verdict = classify(C2S if piece.side == flow.client else S2C, data, True)
     if verdict.answer is Probe.YES:
@@ -97,22 +101,25 @@ def _from_start(flow: Flow, half: Half, piece: Piece, classify: Classify) -> tup
 
 
 def _search(flow: Flow, half: Half, piece: Piece, classify: Classify) -> tuple[Verdict, list[Piece]]:
+    """A direction whose first bytes are missing. Of one that began before the capture, only what is found is handed
+    on; of one whose SYN was captured everything is, with the hole ahead of it."""
     direction = C2S if piece.side == flow.client else S2C
     roles = (direction,) if flow.sure else (direction, direction.other)
-    held = [p for p in flow.held if p.side == piece.side and p.data]
-    starts = [[*held, piece], [piece]] if held else [[piece]]  # what began before may go on, or this begins something
-    for start in starts:
+    if half.lost_start:
+        flow.held.append(piece)
+    before = half.candidate
+    half.candidate = []
+    for start in [[*before, piece], [piece]] if before else [[piece]]:  # an earlier start may go on, or this is one
         data = b"".join([p.data for p in start])[:SEARCH_BYTES]
         verdicts = [(role, classify(role, data, False)) for role in roles]
         for role, verdict in verdicts:
             if verdict.answer is Probe.YES:
                 if role is not direction:
                     facts.turn(flow)
-                return verdict, start
+                return verdict, flow.held if half.lost_start else [*flow.held, *start]
         if len(data) < SEARCH_BYTES and any(v.answer is Probe.MORE for _, v in verdicts):
-            flow.held = [p for p in flow.held if p.side != piece.side or not p.data] + start
-            return Verdict(Probe.MORE), []
-    flow.held = [p for p in flow.held if p.side != piece.side or not p.data]
+            half.candidate = start
+            break
     half.searched += len(piece.data)
     if half.searched >= SEARCH_BYTES:
         half.given_up = True
