@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-from hashlib import blake2b
-
 from hsa.analysis.model import Exchange, MessageFact
 from hsa.dissectors.connection import Endpoint
 from hsa.dissectors.http import HttpExchange, HttpMessage
 from hsa.dissectors.reading import Answer, Reading, Role
 
 
-def digest_of(data: bytes | None) -> bytes:
-    """16-byte digest of `data`; b"" for None or nothing."""
-    return blake2b(data, digest_size=16).digest() if data else b""
+def digest_of(data: bytes | None) -> int:
+    """What equal bodies have in common within one run (Python's keyed 64-bit hash); 0 for None or nothing."""
+    return hash(data) if data else 0
 
 
-def record(http: HttpExchange, reading: Reading | None, serial: int) -> Exchange:
-    """The record of one exchange; of an open one as far as it has come (`refresh` brings it up to date)."""
+def record(http: HttpExchange, reading: Reading | None, serial: int, *, all_messages: bool = True) -> Exchange:
+    """The record of one exchange; of an open one as far as it has come (`refresh` brings it up to date).
+
+    `all_messages`: list its JSON-RPC messages also where the analysis itself does not look at them.
+    """
     connection = http.connection
     exchange = Exchange(
         serial=serial,
@@ -45,11 +46,11 @@ def record(http: HttpExchange, reading: Reading | None, serial: int) -> Exchange
         link=connection,
         order=http.order,
     )
-    refresh(exchange, http, reading)
+    refresh(exchange, http, reading, all_messages=all_messages)
     return exchange
 
 
-def refresh(exchange: Exchange, http: HttpExchange, reading: Reading | None) -> None:
+def refresh(exchange: Exchange, http: HttpExchange, reading: Reading | None, *, all_messages: bool = True) -> None:
     """Bring `exchange` up to date with what `http` holds now, and read its answer."""
     request, response = http.request, http.response
     start = http.start
@@ -61,12 +62,13 @@ def refresh(exchange: Exchange, http: HttpExchange, reading: Reading | None) -> 
     whole = (request is None or request.complete) and (response is not None and response.complete)
     exchange.complete = whole and not http.damaged
     exchange.damaged = http.damaged
-    exchange.messages = [
-        MessageFact("up" if m.direction == 0 else "down", m.kind, m.rpc_id, m.method, m.seen.t_last_ns)
-        for side in (request, response)
-        if side is not None
-        for m in side.messages
-    ]
+    if all_messages or exchange.batched or (reading is not None and reading.role is Role.ANSWER):
+        exchange.messages = [
+            MessageFact("up" if m.direction == 0 else "down", m.kind, m.rpc_id, m.method, m.seen.t_last_ns)
+            for side in (request, response)
+            if side is not None
+            for m in side.messages
+        ]
     exchange.given_up = http.reset_ns if http.reset_ns is not None else http.closed_ns
     exchange.cut = response.cut if response is not None else None
     if exchange.cut is None and response is None:
@@ -86,7 +88,7 @@ def _take_request(exchange: Exchange, request: HttpMessage) -> None:
     exchange.bytes_up, exchange.request_body = request.wire_bytes, request.body_bytes
     exchange.last_frame = max(exchange.last_frame, request.seen.last_frame)
     exchange.digest = digest_of(request.body)
-    exchange.batched = any(m.batch is not None for m in request.messages)
+    exchange.batched = bool(request.messages) and request.messages[0].batch is not None
     for name, value in request.headers:
         if name == "user-agent":
             exchange.user_agent = value

@@ -89,9 +89,9 @@ class Exchange:
     """Bytes of it are missing from the capture."""
     order: int = 0
     """Position on its connection, 0-based."""
-    digest: bytes = b""
-    """Digest of the request body: with operation and id what two hops of one request agree in."""
-    answer_digest: bytes = b""
+    digest: int = 0
+    """Hash of the request body: with operation and id what two hops of one request agree in."""
+    answer_digest: int = 0
     other_events: int = 0
     """Events of its stream that are JSON but no JSON-RPC messages."""
     unterminated: bool = False

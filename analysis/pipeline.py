@@ -187,7 +187,7 @@ class Pipeline:
     def _bring_up_to_date(self, http: HttpExchange, exchange: Exchange) -> None:
         late = exchange.answer if exchange.reading is not None and exchange.reading.answered_elsewhere else None
         reading = self._recogniser.read(http) if exchange.reading is not None else None
-        refresh(exchange, http, reading)
+        refresh(exchange, http, reading, all_messages=self._keep is not None)
         if late is not None:
             take_answer(exchange, late)
 
@@ -214,7 +214,7 @@ class Pipeline:
 
     def _read(self, pending: _Pending) -> None:
         pending.reading = self._recogniser.read(pending.http)
-        pending.record = record(pending.http, pending.reading, pending.serial)
+        pending.record = record(pending.http, pending.reading, pending.serial, all_messages=self._keep is not None)
         connection = pending.http.connection
         if connection.clock_steps:
             not_before(pending.record, max(pending.start, self._floors.get(connection, 0)))
