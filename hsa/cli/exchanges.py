@@ -87,7 +87,7 @@ def _through_tshark(analysis: Analysis, found: Sequence[Exchange], run: opt.Run)
         try:
             read = read_exchanges(trace.file, http_ports(found, trace.index)).exchanges
         except (TsharkMissing, TsharkFailed) as error:
-            raise click.UsageError(f"{trace.file}: {error}") from None
+            raise click.ClickException(f"{trace.file}: {error}") from None
         read = [e for e in read if not opt.narrowed(run.options) or (trace.index, e.stream) in chosen]
         frames |= frames_of(read, trace.index)
         theirs.extend((trace.index, e) for e in read)

@@ -51,7 +51,7 @@ def extract(words: tuple[str, ...], output: str, handshake_only: bool, **given: 
     if interrupted or not analysis.traces:
         return report(shown, (), run.quiet, interrupted)
     if not 0 <= number < len(analysis.handshakes):
-        raise click.UsageError(missing(number, len(analysis.handshakes)))
+        raise click.ClickException(missing(number, len(analysis.handshakes)))
     window = run.options.reorder_window_ns
     found = excerpt(open_traces(traces, reorder_window_ns=window), exchanges, number, handshake_only)
     logs = [text for t in analysis.traces for text in t.secrets]

@@ -112,10 +112,10 @@ def steps(handshake: Row, exchanges: Sequence[Row]) -> list[Step]:
     times = [t for e in exchanges if (t := begin(e)) is not None]
     start = _ms(handshake["start"])
     start = min(times, default=0.0) if start is None else start
-    found: list[Step] = []
-    for members in folded(exchanges):
-        found.extend(_arrows(members[0], start) if len(members) == 1 else [_fold(members, start)])
     ready, behind = _ms(handshake["ready"]), 0.0
+    found: list[Step] = []
+    for members in folded(exchanges, ready):
+        found.extend(_arrows(members[0], start) if len(members) == 1 else [_fold(members, start)])
     if ready is not None:
         found.append(Step(ready - start, "", "task-ready", "mark", ""))
         # The answer that made ready may go on (framing, the end of its stream): the mark stands behind it.
@@ -129,14 +129,17 @@ def _spans(e: Row, moment: float) -> bool:
     return first is not None and last is not None and first <= moment <= last
 
 
-def folded(exchanges: Sequence[Row]) -> list[list[Row]]:
-    """The exchanges in sets: those to be folded together, each of the others alone."""
+def folded(exchanges: Sequence[Row], ready: float | None = None) -> list[list[Row]]:
+    """The exchanges in sets: those to be folded together, each of the others alone. `ready`: moment of task-ready, ms
+    since the Unix epoch; what began after it is not part of the handshake, whatever its phase."""
     groups: dict[tuple[Any, ...], list[Row]] = {}
     for exchange in exchanges:
-        groups.setdefault(_kind(exchange), []).append(exchange)
+        began = begin(exchange)
+        inside = exchange["phase"] in HANDSHAKE and (ready is None or began is None or began <= ready)
+        groups.setdefault((inside, *_kind(exchange)), []).append(exchange)
     sets: list[list[Row]] = []
-    for members in groups.values():
-        enough = FOLD_HANDSHAKE_FROM if members[0]["phase"] in HANDSHAKE else FOLD_FROM
+    for (inside, *_), members in groups.items():
+        enough = FOLD_HANDSHAKE_FROM if inside else FOLD_FROM
         sets.extend([members] if len(members) >= enough else [[member] for member in members])
     return sets
 

@@ -46,7 +46,7 @@ def show(words: tuple[str, ...], as_json: bool, output: str | None, **given: Any
     if number is None and len(analysis.handshakes) == 1:
         number = 0
     if number is not None and not 0 <= number < len(analysis.handshakes) and analysis.traces:
-        raise click.UsageError(missing(number, len(analysis.handshakes)))
+        raise click.ClickException(missing(number, len(analysis.handshakes)))
     columns = width(output is None) if output is None else 80
     with open_output(output) as file:
         if number is None or not analysis.traces:

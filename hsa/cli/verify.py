@@ -57,7 +57,7 @@ def verify(
     try:
         about = version().rstrip(".")
     except TsharkMissing as error:
-        raise click.UsageError(str(error)) from None
+        raise click.ClickException(str(error)) from None
     analysis, exchanges, interrupted = exchanges_watched(traces, run)
     door = Door(run.key)
     rows: list[dict[str, Any]] = []

@@ -33,10 +33,10 @@ def test_exchanges() -> None:
 
 
 def test_a_public_exchange_has_nothing_else() -> None:
-    whole = exchange(3, user_agent="x", digest=b"y")
+    whole = exchange(3, user_agent="x", forwarded="y")
     copy = public(whole)
     assert {name: getattr(copy, name) for name in PUBLIC} == {name: getattr(whole, name) for name in PUBLIC}
-    assert isinstance(copy, Exchange) and copy.user_agent is None and copy.digest == b""
+    assert isinstance(copy, Exchange) and copy.user_agent is None and copy.forwarded is None
 
 
 def test_errors(tmp_path: Path) -> None:

@@ -135,20 +135,18 @@ def test_a_closed_pipe_is_quiet() -> None:
 
 def test_interrupt_gives_what_is_known_and_130() -> None:
     data = CAPTURE.read_bytes()
-    process = subprocess.Popen(
+    with subprocess.Popen(
         [*HSA, "analyze", "--json", "--tokenizer", "none", "-"],
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-    )  # fmt: skip
-    assert process.stdin is not None and process.stdout is not None and process.stderr is not None
-    process.stdin.write(data[: len(data) * 2 // 3])
-    process.stdin.flush()
-    time.sleep(2)
-    process.send_signal(signal.SIGINT)
-    shown, said = process.stdout.read(), process.stderr.read()
-    process.stdin.close()
-    process.stdout.close()
-    process.stderr.close()
-    assert process.wait(10) == 130
+    ) as process:  # fmt: skip
+        assert process.stdin is not None
+        process.stdin.write(data[: len(data) * 2 // 3])  # more than a pipe holds: when it returns, hsa is reading
+        process.stdin.flush()
+        time.sleep(1)
+        process.send_signal(signal.SIGINT)
+        assert process.stdout is not None and process.stderr is not None
+        shown, said = process.stdout.read(), process.stderr.read()
+    assert process.returncode == 130
     assert json.loads(shown)["handshakes"]
     assert b"interrupted" in said
 
