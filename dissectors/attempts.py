@@ -31,15 +31,14 @@ def update(packets: Packets, groups: Groups, passive: Int64, table: Conversation
     table.last_ns[target] = np.maximum(t_ns[last], table.last_ns[target])
     table.last_frame[target] = frame[last]
     copy = _copies(packets, row, side, group)
-    for column, which in ((table.packets_0, 0), (table.packets_1, 1)):
-        column[target] += np.bincount(group[(side == which) & ~copy], minlength=len(passive)).astype(np.int32)
+    for number_of, which in ((table.packets_0, 0), (table.packets_1, 1)):
+        number_of[target] += np.bincount(group[(side == which) & ~copy], minlength=len(passive)).astype(np.int32)
     if copy.any():
         table.copies[target] += np.bincount(group[copy], minlength=len(passive)).astype(np.int32)
     original = np.minimum(packets.original[row], 65535)
-    for column, which in ((table.size_0, 0), (table.size_1, 1)):
-        column[target] += np.bincount(group, weights=original * (side == which), minlength=len(passive)).astype(
-            np.int32
-        )
+    for size_of, which in ((table.size_0, 0), (table.size_1, 1)):
+        sums = np.bincount(group, weights=original * (side == which), minlength=len(passive))
+        size_of[target] += sums.astype(np.int32)
 
     def first(mask: NDArray[np.bool_]) -> Int64:
         return np.minimum.reduceat(np.where(mask, np.arange(total), total), begin)
@@ -54,8 +53,7 @@ def update(packets: Packets, groups: Groups, passive: Int64, table: Conversation
         found = unknown & (where_syn >= total) & (where_answer < total)
         table.opener[target[found]] = 1 - side[where_answer[found]]
         opener = table.opener[target]
-        real = syn & (side == opener[group])
-        real &= ~copy
+        real = syn & (side == opener[group]) & ~copy
         number = np.bincount(group[real], minlength=len(passive))
         table.syns[target] = np.minimum(table.syns[target] + number, 65535).astype(np.uint16)
         for column, where in ((table.syn_ns, where_syn), (table.syn_ack_ns, where_answer)):

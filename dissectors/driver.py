@@ -46,7 +46,7 @@ class Driver:
         self._json_bytes = json_bytes
         self.names = Names()
         self.packets = PacketDecoder(self.names)
-        self.streams = Streams(self._classify)
+        self.streams = Streams(self._classify, self.names)
         self._damage = DamageTable()
         self.undecoded: dict[str, int] = {}
         """Reason to number of connections (or tunnels in them) that were not decoded."""

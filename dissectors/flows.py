@@ -94,8 +94,8 @@ class Conversations:
         ("last_frame", np.int64, -1), ("packets_0", np.int32, 0), ("packets_1", np.int32, 0),
         ("size_0", np.int32, 0), ("size_1", np.int32, 0), ("copies", np.int32, 0),
     )  # fmt: skip
-    """Name, type and value of a fresh row. base: first sequence number known of a side; opener: side of the SYN; packets,
-    size: packets of a side before any payload, and their original lengths added up; copies: further copies of them."""
+    """Name, type and value of a fresh row. base: first sequence number known of a side; opener: side of the SYN;
+    packets, size: packets of a side before any payload, and their original lengths added up; copies: more of them."""
 
     key: UInt64
     number: Int32

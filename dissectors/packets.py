@@ -62,9 +62,7 @@ class Refusal(NamedTuple):
 class NameSource(Protocol):
     """Where DNS messages go (`hsa.dissectors.dns.Names`)."""
 
-    def message(
-        self, data: bytes, t_ns: int, client: str, server: str, port: int, *, over_tcp: bool = False
-    ) -> object: ...
+    def message(self, data: bytes, t_ns: int, client: str, server: str, port: int) -> object: ...
 
 
 @dataclass(slots=True)

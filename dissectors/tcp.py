@@ -20,6 +20,7 @@ from hsa.dissectors.chunks import SMALL_RUN, joined, run_of
 from hsa.dissectors.connection import Connection, Endpoint, FailedConnection
 from hsa.dissectors.contract import C2S, S2C, Chunk, Direction, Gap, Probe, Seen
 from hsa.dissectors.copies import Border
+from hsa.dissectors.dns import DnsStream, Names, is_dns
 from hsa.dissectors.failures import Failures
 from hsa.dissectors.flows import DROPPED, ENDED, MAX_CONVERSATIONS, NEW, Conversations, assign, keys_of
 from hsa.dissectors.ip import Addresses
@@ -36,20 +37,25 @@ LINGER_NS = 1_000_000_000
 MAX_LIVE = 100_000
 """Connections with reassembly state at one time; the longest silent are given up beyond it."""
 MAX_ENDPOINTS = 10_000
+DNS_PORT = 53
 LAST_ROW = 1 << 62
 """Row of what comes behind all packets of a block."""
 
 Output = StreamData | StreamEnd
 _ROW = itemgetter(0)
+_DNS = Verdict(Probe.YES, "dns")
 _MAX_AHEAD = 1 << 24
 
 
 class Streams:
     """All TCP connections of a capture."""
 
-    def __init__(self, classify: Classify) -> None:
-        """`classify(direction, first bytes, the direction's beginning was captured)` decides what is kept."""
-        self.classify = classify
+    def __init__(self, classify: Classify, names: Names | None = None) -> None:
+        """`classify(direction, first bytes, the direction's beginning was captured)` decides what is kept. DNS over TCP
+        goes to `names`."""
+        self._wanted = classify
+        self._names = names
+        self._lookups: dict[Connection, tuple[DnsStream, DnsStream]] = {}
         self.counts: dict[str, int] = {"tcp": 0, "empty": 0, "failed": 0}
         """Connections: all, without payload, never established, and one entry for each kind of `Verdict`."""
         self.evicted = 0
@@ -145,6 +151,12 @@ class Streams:
             out.append(("connections-evicted", self.evicted, detail))
         return out
 
+    def _classify(self, direction: Direction, data: bytes, from_start: bool) -> Verdict:
+        verdict = self._wanted(direction, data, from_start)
+        if verdict.answer is Probe.NO and from_start and self._names is not None and is_dns(data):
+            return _DNS
+        return verdict
+
     # ---- one block
 
     def _expected(self, rows: Int64) -> Int64:
@@ -222,7 +234,7 @@ class Streams:
         if not fresh or not runs.in_order[g] or (runs.syn_ns[at] < 0 and runs.answer_ns[at] < 0):
             return None
         data = packets.bytes_at(runs.run_offset[r], min(runs.run_length[r], FIRST_BYTES))
-        return self.classify(C2S if side == runs.client[g] else S2C, data, True)
+        return self._classify(C2S if side == runs.client[g] else S2C, data, True)
 
     def _begin(self, row: int, client: int, sure: bool, ends: tuple[Endpoint, Endpoint], fresh: bool) -> Flow:
         """A live connection, with what earlier blocks told of it."""
@@ -383,7 +395,7 @@ class Streams:
     def _offer(self, flow: Flow, pieces: list[Piece]) -> None:
         """Hand pieces on, or hold them until it is known whether the stream is wanted."""
         if not flow.kept:
-            verdict, pieces = decide(flow, pieces, self.classify)
+            verdict, pieces = decide(flow, pieces, self._classify)
             if verdict is None:
                 return
             self._count(verdict.kind)
@@ -495,9 +507,28 @@ class Streams:
         items.sort(key=_ROW)
         unwanted = self._unwanted
         for _, item in items:
-            if not unwanted or item.connection not in unwanted:
+            connection = item.connection
+            if connection.kind == "dns":
+                self._look_up(item)
+            elif not unwanted or connection not in unwanted:
                 yield item
         unwanted.clear()
+
+    def _look_up(self, item: Output) -> None:
+        """DNS over TCP, which nobody else wants; only port 53 is believed."""
+        connection, names = item.connection, self._names
+        if isinstance(item, StreamEnd):
+            if item.direction is None:
+                self._lookups.pop(connection, None)
+            return
+        if names is None or connection.server.port != DNS_PORT:
+            return
+        who = connection.client.address, connection.server.address, connection.client.port
+        pair = self._lookups.setdefault(connection, (DnsStream(names, *who), DnsStream(names, *who)))
+        if isinstance(item.item, Gap):
+            pair[item.direction].gap()
+        else:
+            pair[item.direction].push(item.item.data, item.item.seen.t_last_ns)
 
 
 def _known(value: int) -> int | None:
