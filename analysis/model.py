@@ -301,9 +301,9 @@ class Group:
     time_to_ready_ms: Interval
     wire_time_ms: Interval
     client: str | None = None
-    """Address of the client where all members agree; in output only with `--by client`."""
+    """Address of the client where all members agree."""
     client_name: str | None = None
-    """Likewise, with `--by client-name`."""
+    """Name of the client, likewise."""
 
 
 @dataclass(slots=True)
