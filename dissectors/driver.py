@@ -71,9 +71,24 @@ class Driver:
     def __iter__(self) -> Iterator[tuple[HttpExchange, bool]]:
         for records in self._reader:
             for part in parts(records):
-                yield from self._pieces(self.streams.feed(self.packets.decode(part), part))
+                yield from self._pieces(self._fed(part))
         self.packets.close()
-        yield from self._pieces(self.streams.close())
+        yield from self._pieces(self._fed(None))
+
+    def _fed(self, part: Records | None) -> Iterator[StreamData | StreamEnd]:
+        """What the lower layers make of some records (None: there are no more); a fault of theirs costs the rest of
+        that part."""
+        try:
+            if part is None:
+                yield from self.streams.close()
+            else:
+                yield from self.streams.feed(self.packets.decode(part), part)
+        except Exception as fault:  # whatever it is, it must not end the run
+            seen = Seen(0, 0, 0, 0)
+            if part is not None and len(part):
+                frames, times = part.frame, part.t_ns
+                seen = Seen(int(frames[0]), int(frames[-1]), int(times[0]), int(times[-1]))
+            self._fault(fault, seen)
 
     def _pieces(self, pieces: Iterator[StreamData | StreamEnd]) -> Iterator[tuple[HttpExchange, bool]]:
         """What the pieces of the streams amount to. The guard against faults of our own stands here."""
@@ -88,7 +103,6 @@ class Driver:
                     out = reader.end(piece.direction, piece.how, piece.seen)
                     if piece.direction is None:
                         del readers[connection]
-                        out += reader.finish()
                 else:
                     assert isinstance(piece, StreamData)
                     if reader is None:
@@ -150,13 +164,17 @@ class Driver:
 
     def _bug(self, connection: Connection, fault: Exception) -> list[Output]:
         """A reader failed: note where, give the connection up, and hand out what it has so far."""
+        seen = Seen(connection.first_frame, connection.last_frame, connection.first_ns, connection.last_ns)
+        self._fault(fault, seen)
+        self.streams.drop(connection)
+        reader = self._readers.pop(connection, None)
+        return reader.give_up() if reader is not None else []
+
+    def _fault(self, fault: Exception, seen: Seen) -> None:
+        """Note a fault of our own, and in which function it happened."""
         self.bugs += 1
         place = fault.__traceback__
         while place is not None and place.tb_next is not None:
             place = place.tb_next
         name = "" if place is None else place.tb_frame.f_code.co_qualname
-        seen = Seen(connection.first_frame, connection.last_frame, connection.first_ns, connection.last_ns)
         self._damage.add(Damage("bug", "driver", None, seen, 0, "", f"{type(fault).__name__} in {name}"))
-        self.streams.drop(connection)
-        reader = self._readers.pop(connection, None)
-        return reader.give_up() if reader is not None else []

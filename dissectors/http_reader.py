@@ -102,43 +102,37 @@ class HttpReader:
 
     def end(self, direction: Direction | None, how: str, seen: Seen) -> list[Output]:
         """A direction has ended by `fin` or `rst`; with direction None the connection is over, by these or with the
-        capture. A reset ends nothing before that: what was still under way belongs to its message."""
+        capture, and everything still open becomes final. A reset ends nothing before that: what was still under way
+        belongs to its message."""
         self._out = []
-        if how == "fin" and self._inner is None and direction is not None and self._http1.idle(direction):
-            return self._out
-        if direction is None:
+        if direction is not None:
+            if how == "fin" and (self._inner is not None or not self._http1.idle(direction)):
+                self._end_side(direction, how, seen)
+        elif self._open or self._switched is not None or not (self._http1.idle(C2S) and self._http1.idle(S2C)):
             left = how == "capture" and self._connection.fin_ns[C2S] is not None
             self._end_side(C2S, how, seen)
             self._end_side(S2C, "fin" if left else how, seen)
-        elif how == "fin":
-            self._end_side(direction, how, seen)
+            self._finish()
         return self._out
 
     def _end_side(self, side: Direction, how: str, seen: Seen) -> None:
         if not self._http1.idle(side):
             self._read(self._http1.end(side, how, seen))
-        if self._inner is not None:
-            self._out.extend(self._inner.end_side(side, how, seen))
+        inner = self._inner
+        if inner is not None:
+            inner._out = self._out
+            inner._end_side(side, how, seen)
 
-    def end_side(self, side: Direction, how: str, seen: Seen) -> list[Output]:
-        """One direction of a tunnel has ended with its connection."""
-        self._out = []
-        self._end_side(side, how, seen)
-        return self._out
-
-    def finish(self) -> list[Output]:
+    def _finish(self) -> None:
         """Everything still open is final now."""
-        self._out = []
-        if self._switched is None and not self._open and self._http1.idle(C2S) and self._http1.idle(S2C):
-            return self._out
         self._read(self._http1.finish())
         if self._inner is not None:
-            self._out.extend(self._inner.finish())
+            self._inner._out = self._out
+            self._inner._finish()
         elif self._waiting:
             self._undecoded("tunnel too short to tell what it carries")
         for entry in list(self._open.values()):
             self._final(entry)
-        return self._out
 
     def give_up(self) -> list[Output]:
         """What is open, as far as it came: a reader failed."""

@@ -74,12 +74,12 @@ class Proxied:
 
     def end(self, direction: Direction | None, how: str, seen: Seen) -> list[Output]:
         """As `HttpReader.end`."""
-        return self._reader.end(direction, how, seen) if self._reader is not None else []
-
-    def finish(self) -> list[Output]:
-        """As `HttpReader.finish`."""
-        out: list[Output] = [said for said in self._proxy.close() if isinstance(said, Damage)]
-        return out + self._reader.finish() if self._reader is not None else out
+        out: list[Output] = []
+        if direction is None:
+            out.extend(said for said in self._proxy.close() if isinstance(said, Damage))
+        if self._reader is not None:
+            out.extend(self._reader.end(direction, how, seen))
+        return out
 
     def give_up(self) -> list[Output]:
         """As `HttpReader.give_up`."""

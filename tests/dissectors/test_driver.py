@@ -11,6 +11,7 @@ from hsa.capture.records import Records, Trace
 from hsa.dissectors.driver import Driver
 from hsa.dissectors.http import HttpExchange
 from hsa.dissectors.http_reader import HttpReader
+from hsa.dissectors.tcp import Streams
 from tests.dissectors.frames import ACK, EPOCH, MS, PSH, Frame, Talk, as_records
 
 GET = b"GET /.well-known/agent-card.json HTTP/1.1\r\nHost: a2a.example\r\n\r\n"
@@ -150,6 +151,22 @@ def test_a_fault_of_our_own_ends_one_connection_only(monkeypatch: pytest.MonkeyP
     by_port = {e.connection.client.port: e for e in exchanges}
     assert by_port[40001].damaged and by_port[40001].response is None
     assert by_port[40002].response is not None
+
+
+def test_a_fault_in_the_layers_below_costs_one_part(monkeypatch: pytest.MonkeyPatch) -> None:
+    talk = fetch(fetch(Talk(segment=1460).open()))
+    right, calls = Streams.feed, []
+
+    def wrong(self: Streams, packets: object, records: object) -> object:
+        calls.append(1)
+        if len(calls) == 2:
+            raise IndexError
+        return right(self, packets, records)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(Streams, "feed", wrong)
+    frames = [replace(f) for f in talk.frames]
+    driver, exchanges = drive(frames, block=len(frames) // 3)
+    assert driver.bugs == 1 and driver.damage[0].kind == "bug" and exchanges
 
 
 def test_reset_and_close_are_told_apart() -> None:

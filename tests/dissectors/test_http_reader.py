@@ -49,7 +49,6 @@ class Run:
             connection.rst_ns[C2S] = 79
             self.take(self.reader.end(C2S, "rst", END))
         self.take(self.reader.end(None, ends, END))
-        self.take(self.reader.finish())
         assert sorted(map(id, self.begun)) == sorted(map(id, self.final))
 
     def take(self, said: list[Any]) -> None:

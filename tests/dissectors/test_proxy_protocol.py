@@ -88,7 +88,6 @@ def proxied(steps: list[Step]) -> tuple[Connection, dict[str, int], list[Any]]:
     for direction, item in pieces(steps, one_by_one()):
         out.extend(reader.push(direction, item))
     out.extend(reader.end(None, "fin", Seen(0, 0, 0, 0)))
-    out.extend(reader.finish())
     return connection, counts, out
 
 
