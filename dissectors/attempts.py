@@ -31,14 +31,15 @@ def update(packets: Packets, groups: Groups, passive: Int64, table: Conversation
     table.last_ns[target] = np.maximum(t_ns[last], table.last_ns[target])
     table.last_frame[target] = frame[last]
     copy = _copies(packets, row, side, group)
-    for number_of, which in ((table.packets_0, 0), (table.packets_1, 1)):
-        number_of[target] += np.bincount(group[(side == which) & ~copy], minlength=len(passive)).astype(np.int32)
+    original = np.minimum(packets.original[row], 65535)
+    for which, number_of, size_of in ((0, table.packets_0, table.size_0), (1, table.packets_1, table.size_1)):
+        own = side == which
+        if own.any():
+            number_of[target] += np.bincount(group[own & ~copy], minlength=len(passive)).astype(np.int32)
+            sums = np.bincount(group, weights=original * own, minlength=len(passive))
+            size_of[target] += sums.astype(np.int32)
     if copy.any():
         table.copies[target] += np.bincount(group[copy], minlength=len(passive)).astype(np.int32)
-    original = np.minimum(packets.original[row], 65535)
-    for size_of, which in ((table.size_0, 0), (table.size_1, 1)):
-        sums = np.bincount(group, weights=original * (side == which), minlength=len(passive))
-        size_of[target] += sums.astype(np.int32)
 
     def first(mask: NDArray[np.bool_]) -> Int64:
         return np.minimum.reduceat(np.where(mask, np.arange(total), total), begin)
@@ -57,10 +58,10 @@ def update(packets: Packets, groups: Groups, passive: Int64, table: Conversation
         number = np.bincount(group[real], minlength=len(passive))
         table.syns[target] = np.minimum(table.syns[target] + number, 65535).astype(np.uint16)
         for column, where in ((table.syn_ns, where_syn), (table.syn_ack_ns, where_answer)):
-            found = (column[target] < 0) & (where < total)
+            found = (column[target] <= 0) & (where < total)
             column[target[found]] = t_ns[where[found]]
     opener = table.opener[target]
-    pending = (table.syn_ack_ns[target] >= 0) & (table.established_ns[target] < 0)
+    pending = (table.syn_ack_ns[target] > 0) & (table.established_ns[target] <= 0)
     if pending.any():
         ends = ((flags & (SYN | ACK | RST)) == ACK) & (side == opener[group]) & pending[group]
         where = first(ends)
@@ -70,7 +71,7 @@ def update(packets: Packets, groups: Groups, passive: Int64, table: Conversation
     reset = (flags & RST) > 0
     if reset.any():
         where = first(reset)
-        found = (table.rst_ns[target] < 0) & (where < total)
+        found = (table.rst_ns[target] <= 0) & (where < total)
         table.rst_ns[target[found]] = t_ns[where[found]]
         table.rst_side[target[found]] = side[where[found]]
 
@@ -96,7 +97,7 @@ def refuse(packets: Packets, table: Conversations) -> None:
     keys, side = endpoint_keys(*columns)
     rows = table.table.find(keys)
     for refusal, row, sender in zip(refusals, rows.tolist(), side.tolist(), strict=True):
-        if row >= 0 and table.syn_ack_ns[row] < 0 and table.rst_ns[row] < 0 and table.state[row] == NEW:
+        if row >= 0 and table.syn_ack_ns[row] <= 0 and table.rst_ns[row] <= 0 and table.state[row] == NEW:
             table.rst_ns[row] = refusal.t_ns
             table.rst_side[row] = 1 - sender
             table.last_frame[row] = refusal.frame
@@ -106,7 +107,7 @@ def failed(table: Conversations, start: int = 0, stop: int | None = None) -> NDA
     """Which rows are attempts that no connection came of: SYN seen, no SYN-ACK, no payload."""
     part = slice(start, table.size if stop is None else stop)
     quiet: NDArray[np.bool_] = table.state[part] == NEW
-    return quiet & (table.syns[part] > 0) & (table.syn_ack_ns[part] < 0)
+    return quiet & (table.syns[part] > 0) & (table.syn_ack_ns[part] <= 0)
 
 
 def describe(table: Conversations, addresses: Addresses, row: int) -> FailedConnection:
@@ -114,7 +115,7 @@ def describe(table: Conversations, addresses: Addresses, row: int) -> FailedConn
     low = Endpoint(addresses.text(int(table.address_0[row])), int(table.port_0[row]))
     high = Endpoint(addresses.text(int(table.address_1[row])), int(table.port_1[row]))
     opener = int(table.opener[row])
-    refused = bool(table.rst_ns[row] >= 0 and table.rst_side[row] != opener)
+    refused = bool(table.rst_ns[row] > 0 and table.rst_side[row] != opener)
     return FailedConnection(
         trace=int(table.trace[row]),
         number=int(table.number[row]),

@@ -31,16 +31,20 @@ class Failures:
         """More packets have come: sort anew at the next question."""
         self._stale = True
 
-    def between(self, addresses: Addresses, client: str, start_ns: int, end_ns: int) -> list[FailedConnection]:
-        """Failed attempts of the address `client` whose first SYN lies in [start, end), in order of time."""
-        table = self._table
+    def any(self) -> bool:
+        """Whether any attempt failed so far."""
         if self._stale:
-            rows = np.flatnonzero(failed(table))
-            times = table.syn_ns[rows]
+            rows = np.flatnonzero(failed(self._table))
+            times = self._table.syn_ns[rows]
             order = np.argsort(times, kind="stable")
             self._rows, self._times = rows[order], times[order]
             self._stale = False
-        if not len(self._rows):
+        return len(self._rows) > 0
+
+    def between(self, addresses: Addresses, client: str, start_ns: int, end_ns: int) -> list[FailedConnection]:
+        """Failed attempts of the address `client` whose first SYN lies in [start, end), in order of time."""
+        table = self._table
+        if not self.any():
             return []
         first, last = np.searchsorted(self._times, (start_ns, end_ns))
         rows = self._rows[max(first, last - MAX_LOOKED_AT) : last].tolist()
@@ -61,7 +65,7 @@ class Failures:
         """SYN of the last established connection in (start, end); -1 without one."""
         table = self._table
         size = table.size
-        begun = np.where(table.syn_ns[:size] >= 0, table.syn_ns[:size], table.first_ns[:size])
+        begun = np.where(table.syn_ns[:size] > 0, table.syn_ns[:size], table.first_ns[:size])
         port = np.where(table.opener[:size] == 0, table.port_1[:size], table.port_0[:size])
         mask = (begun > start_ns) & (begun < end_ns) & (port == server.port) & ~failed(table)
         latest = -1

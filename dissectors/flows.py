@@ -11,6 +11,7 @@ Who is client is decided later.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -86,16 +87,17 @@ class Conversations:
 
     COLUMNS = (
         ("key", np.uint64, 0), ("number", np.int32, -1), ("trace", np.int16, 0), ("state", np.int32, NEW),
-        ("base_0", np.int64, -1), ("base_1", np.int64, -1),
+        ("base_0", np.int64, 0), ("base_1", np.int64, 0),
         ("address_0", np.int64, 0), ("address_1", np.int64, 0), ("port_0", np.uint16, 0), ("port_1", np.uint16, 0),
-        ("opener", np.int8, -1), ("syns", np.uint16, 0), ("syn_ns", np.int64, -1), ("syn_ack_ns", np.int64, -1),
-        ("established_ns", np.int64, -1), ("rst_ns", np.int64, -1), ("rst_side", np.int8, -1),
-        ("first_ns", np.int64, -1), ("last_ns", np.int64, -1), ("first_frame", np.int64, -1),
-        ("last_frame", np.int64, -1), ("packets_0", np.int32, 0), ("packets_1", np.int32, 0),
+        ("opener", np.int8, -1), ("syns", np.uint16, 0), ("syn_ns", np.int64, 0), ("syn_ack_ns", np.int64, 0),
+        ("established_ns", np.int64, 0), ("rst_ns", np.int64, 0), ("rst_side", np.int8, 0),
+        ("first_ns", np.int64, 0), ("last_ns", np.int64, 0), ("first_frame", np.int64, 0),
+        ("last_frame", np.int64, 0), ("packets_0", np.int32, 0), ("packets_1", np.int32, 0),
         ("size_0", np.int32, 0), ("size_1", np.int32, 0), ("copies", np.int32, 0),
     )  # fmt: skip
-    """Name, type and value of a fresh row. base: first sequence number known of a side; opener: side of the SYN;
-    packets, size: packets of a side before any payload, and their original lengths added up; copies: more of them."""
+    """Name, type and value of a fresh row. Times are 0 while unknown: pages of zeros that nobody writes to cost no
+    memory. base: first sequence number known of a side plus one, 0 while unknown; opener: side of the SYN; packets,
+    size: packets of a side before any payload, and their original lengths added up; copies: more of them."""
 
     key: UInt64
     number: Int32
@@ -133,7 +135,7 @@ class Conversations:
         """Conversations forgotten because there were too many."""
         self._capacity = 4096
         for name, dtype, value in self.COLUMNS:
-            setattr(self, name, np.full(self._capacity, value, dtype))
+            setattr(self, name, _fresh(self._capacity, value, dtype))
 
     def add(self, count: int) -> int:
         """Append `count` fresh rows; gives the first of them."""
@@ -143,9 +145,9 @@ class Conversations:
             while capacity < first + count:
                 capacity *= 2
             for name, dtype, value in self.COLUMNS:
-                column = np.empty(capacity, dtype)
-                column[:first] = getattr(self, name)[:first]
-                column[first:] = value
+                column, old = _fresh(capacity, value, dtype), getattr(self, name)[:first]
+                if value or old.any():
+                    column[:first] = old
                 setattr(self, name, column)
             self._capacity = capacity
         self.size += count
@@ -161,8 +163,9 @@ class Conversations:
         rows = np.flatnonzero(stays)
         moved[rows] = np.arange(len(rows))
         for name, dtype, value in self.COLUMNS:
-            column = np.full(self._capacity, value, dtype)
-            column[: len(rows)] = getattr(self, name)[rows]
+            column, old = _fresh(self._capacity, value, dtype), getattr(self, name)[rows]
+            if value or old.any():
+                column[: len(rows)] = old
             setattr(self, name, column)
         self.size = len(rows)
         self.forgotten += old - len(rows)
@@ -170,6 +173,10 @@ class Conversations:
         keys, last = np.unique(self.key[: self.size][::-1], return_index=True)
         self.table.put(keys, self.size - 1 - last)
         return moved
+
+
+def _fresh(size: int, value: int, dtype: type) -> NDArray[Any]:
+    return np.full(size, value, dtype) if value else np.zeros(size, dtype)
 
 
 class Groups:
@@ -247,7 +254,7 @@ def assign(packets: Packets, keys: UInt64, side: NDArray[np.int8], trace: Int64,
         value = np.where(own[at], seq[at] - ((flags[at] & SYN) == 0), ack[at] - 1) & 0xFFFFFFFF
         value[first >= stops] = -1
         column = table.base_0 if which == 0 else table.base_1
-        stored = np.where(known, column[np.maximum(rows, 0)], -1)
+        stored = np.where(known, column[np.maximum(rows, 0)] - 1, -1)
         bases.append(np.where(stored >= 0, stored, value))
     group = np.repeat(np.arange(len(starts)), stops - starts)
     opening = np.flatnonzero((flags & (SYN | ACK)) == SYN)
@@ -270,7 +277,8 @@ def assign(packets: Packets, keys: UInt64, side: NDArray[np.int8], trace: Int64,
         new = np.flatnonzero(rows < 0)
     _add_new(packets, table, order, side, trace, starts, rows, group_keys, new)
     for which, column in ((0, table.base_0), (1, table.base_1)):
-        column[rows] = bases[which]
+        told = bases[which] >= 0
+        column[rows[told]] = bases[which][told] + 1
     # groups of one key are in time order, so the last of them is the one that goes on
     if len(births):
         last = np.append(group_keys[1:] != group_keys[:-1], True)
@@ -323,7 +331,7 @@ def _add_new(
     table.first_ns[made], table.first_frame[made] = packets.t_ns[packet], packets.frame[packet]
     opens = (packets.flags[packet] & (SYN | ACK)) == SYN
     table.opener[made] = np.where(opens, side[at], -1)
-    table.syn_ns[made] = np.where(opens, packets.t_ns[packet], -1)
+    table.syn_ns[made] = np.where(opens, packets.t_ns[packet], 0)
     rows[new] = np.arange(first, first + len(new))
 
 
@@ -370,7 +378,7 @@ def _split(
         row = int(rows[g])
         stored = [-1, -1]
         if row >= 0:
-            stored = [int(table.base_0[row]), int(table.base_1[row])]
+            stored = [int(table.base_0[row]) - 1, int(table.base_1[row]) - 1]
         out = pieces[g] = list(_runs(g, row, stored, int(starts[g]), int(stops[g]), side, flags, seq, ack))
         births.extend((g, start) for start, *_ in out[1:])
     counts = np.ones(len(starts), np.int64)

@@ -53,7 +53,7 @@ class Streams:
     def __init__(self, classify: Classify, names: Names | None = None) -> None:
         """`classify(direction, first bytes, the direction's beginning was captured)` decides what is kept. DNS over TCP
         goes to `names`."""
-        self._wanted = classify
+        self._classify = classify
         self._names = names
         self._lookups: dict[Connection, tuple[DnsStream, DnsStream]] = {}
         self.counts: dict[str, int] = {"tcp": 0, "empty": 0, "failed": 0}
@@ -151,11 +151,13 @@ class Streams:
             out.append(("connections-evicted", self.evicted, detail))
         return out
 
-    def _classify(self, direction: Direction, data: bytes, from_start: bool) -> Verdict:
-        verdict = self._wanted(direction, data, from_start)
-        if verdict.answer is Probe.NO and from_start and self._names is not None and is_dns(data):
-            return _DNS
-        return verdict
+    def _asker(self, ports: tuple[int, int]) -> Classify:
+        """What to ask about the first bytes of a connection between these ports."""
+        return self._perhaps_dns if DNS_PORT in ports and self._names is not None else self._classify
+
+    def _perhaps_dns(self, direction: Direction, data: bytes, from_start: bool) -> Verdict:
+        verdict = self._classify(direction, data, from_start)
+        return _DNS if verdict.kind == "other" and verdict.answer is Probe.NO and is_dns(data) else verdict
 
     # ---- one block
 
@@ -171,9 +173,9 @@ class Streams:
             (1, table.base_1, (table.syn_ack_ns, table.syn_ns)),
         ):
             first, second = told
-            known = np.where(table.opener[rows] == 0, first[rows], second[rows]) >= 0
-            use = before & known & (table.opener[rows] >= 0) & (base[rows] >= 0)
-            out[side::2] = np.where(use, (base[rows] + 1) & SEQUENCE, -1)
+            known = np.where(table.opener[rows] == 0, first[rows], second[rows]) > 0
+            use = before & known & (table.opener[rows] >= 0) & (base[rows] > 0)
+            out[side::2] = np.where(use, base[rows] & SEQUENCE, -1)
         for i in np.flatnonzero(state >= 0).tolist():
             flow = live[state[i]]
             assert flow is not None
@@ -194,7 +196,7 @@ class Streams:
         )
         for g, (row, state, end) in enumerate(zip(rows.tolist(), states, ends, strict=True)):
             if state < 0:
-                verdict = self._first_bytes(packets, runs, g, fresh[g])
+                verdict = self._first_bytes(packets, runs, g, fresh[g], self._asker((end[1], end[3])))
                 if verdict is not None and verdict.answer is Probe.NO:
                     table.state[row] = DROPPED
                     self._count(verdict.kind)
@@ -226,7 +228,7 @@ class Streams:
             flow.last_ns = runs.seen[g].t_last_ns
             flow.latest_ns = max(flow.latest_ns, flow.last_ns)
 
-    def _first_bytes(self, packets: Packets, runs: Runs, g: int, fresh: bool) -> Verdict | None:
+    def _first_bytes(self, packets: Packets, runs: Runs, g: int, fresh: bool, classify: Classify) -> Verdict | None:
         """What the first payload of a conversation is taken for; None when its beginning is not plainly there."""
         r = runs.run_first[g]
         side = runs.run_side[r]
@@ -234,7 +236,7 @@ class Streams:
         if not fresh or not runs.in_order[g] or (runs.syn_ns[at] < 0 and runs.answer_ns[at] < 0):
             return None
         data = packets.bytes_at(runs.run_offset[r], min(runs.run_length[r], FIRST_BYTES))
-        return self._classify(C2S if side == runs.client[g] else S2C, data, True)
+        return classify(C2S if side == runs.client[g] else S2C, data, True)
 
     def _begin(self, row: int, client: int, sure: bool, ends: tuple[Endpoint, Endpoint], fresh: bool) -> Flow:
         """A live connection, with what earlier blocks told of it."""
@@ -252,7 +254,7 @@ class Streams:
             connection.syn_ns = _known(int(table.syn_ns[row]))
             connection.syn_ack_ns = _known(int(table.syn_ack_ns[row]))
             connection.established_ns = _known(int(table.established_ns[row]))
-            if table.rst_ns[row] >= 0:
+            if table.rst_ns[row] > 0:
                 connection.rst_ns[0 if int(table.rst_side[row]) == client else 1] = int(table.rst_ns[row])
             sizes = (int(table.size_0[row]), int(table.size_1[row]))
             connection.sizes.append(
@@ -263,9 +265,9 @@ class Streams:
             )
             told = (connection.syn_ns, connection.syn_ack_ns)
             for side, base in ((0, int(table.base_0[row])), (1, int(table.base_1[row]))):
-                if sure and base >= 0 and told[side ^ client] is not None:
+                if sure and base > 0 and told[side ^ client] is not None:
                     half = flow.halves[side]
-                    half.next, half.start_known, half.seen = (base + 1) & SEQUENCE, True, True
+                    half.next, half.start_known, half.seen = base & SEQUENCE, True, True
                     half.frame, half.t_ns = connection.first_frame, connection.first_ns
         slot = self._free.pop() if self._free else len(self._live)
         if slot == len(self._live):
@@ -395,7 +397,8 @@ class Streams:
     def _offer(self, flow: Flow, pieces: list[Piece]) -> None:
         """Hand pieces on, or hold them until it is known whether the stream is wanted."""
         if not flow.kept:
-            verdict, pieces = decide(flow, pieces, self._classify)
+            ports = flow.connection.client.port, flow.connection.server.port
+            verdict, pieces = decide(flow, pieces, self._asker(ports))
             if verdict is None:
                 return
             self._count(verdict.kind)
@@ -515,14 +518,13 @@ class Streams:
         unwanted.clear()
 
     def _look_up(self, item: Output) -> None:
-        """DNS over TCP, which nobody else wants; only port 53 is believed."""
+        """DNS over TCP, which nobody else wants."""
         connection, names = item.connection, self._names
         if isinstance(item, StreamEnd):
             if item.direction is None:
                 self._lookups.pop(connection, None)
             return
-        if names is None or connection.server.port != DNS_PORT:
-            return
+        assert names is not None
         who = connection.client.address, connection.server.address, connection.client.port
         pair = self._lookups.setdefault(connection, (DnsStream(names, *who), DnsStream(names, *who)))
         if isinstance(item.item, Gap):
@@ -532,4 +534,4 @@ class Streams:
 
 
 def _known(value: int) -> int | None:
-    return value if value >= 0 else None
+    return value if value > 0 else None
