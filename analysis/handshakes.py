@@ -68,7 +68,8 @@ def build(session: Session, around: Surroundings) -> Handshake:
     handshake.outcome, handshake.cause, handshake.detail = outcome.outcome, outcome.cause, outcome.detail
     if outcome.outcome not in ("ready", "rejected"):
         handshake.ready_by = None
-    session.was_ready = outcome.outcome in ("ready", "rejected")
+    if outcome.outcome in ("ready", "rejected"):
+        session.ready_ns = found.ready_ns if found.ready_ns is not None else session.last_ns
     handshake.metadata = around.metadata(documents)
     handshake.start = start_of(first) if first is not None else session.last_ns
     _tasks(handshake, session, found)

@@ -58,7 +58,9 @@ class _Collector:
 def _history(add: _Collector, session: Session, found: Readiness) -> None:
     """The same client shook hands with the same counterpart before."""
     previous = session.previous
-    if previous is None or not found.members or not previous.was_ready:
+    if previous is None or not found.members or previous.ready_ns is None:
+        return
+    if previous.ready_ns > start_of(found.members[0]):
         return
     lost = [e for e in previous.task_exchanges if e.status in (400, 404) and e.reading and e.reading.session]
     detail = "after the session was lost" if lost else ""

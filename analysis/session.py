@@ -87,8 +87,8 @@ class Session:
     """DELETE was sent."""
     previous: Session | None = None
     """Earlier handshake of the same client with the same counterpart."""
-    was_ready: bool = False
-    """Its handshake has been judged ready (or it is a warm contact)."""
+    ready_ns: int | None = None
+    """When its handshake was judged ready (of a warm contact: its first task); None when it was not."""
     fingerprints: set[bytes] = field(default_factory=set)
     """Of its metadata documents, once folded."""
     exchanges: int = 0

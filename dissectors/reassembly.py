@@ -270,7 +270,7 @@ def _segment(flow: Flow, packet: Packet, data: bytes, start: int, need: int, out
         cut = position - start
         data, start, length = data[cut:], position, end - position
     elif start < half.highest:
-        if packet.t_ns - half.highest_ns <= REORDER_NS:
+        if packet.t_ns - half.highest_ns <= REORDER_NS or half.acked >= end:  # acknowledged: it had arrived before
             connection.out_of_order += 1
         else:
             connection.retransmissions += 1
