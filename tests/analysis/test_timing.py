@@ -1,4 +1,4 @@
-from itertools import combinations
+from itertools import combinations, pairwise
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -15,7 +15,7 @@ def test_chain_is_the_longest_by_trying_all(pairs: list[tuple[int, int]]) -> Non
     ends = [(start, start + length) for start, length in pairs]
 
     def follows(order: tuple[tuple[int, int], ...]) -> bool:
-        return all(a[1] <= b[0] for a, b in zip(order, order[1:], strict=False))
+        return all(a[1] <= b[0] for a, b in pairwise(order))
 
     longest = 0
     for size in range(len(ends) + 1):
