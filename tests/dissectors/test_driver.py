@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
+from hsa.capture.files import open_traces
 from hsa.capture.records import Records, Trace
+from hsa.dissectors.connection import Connection
 from hsa.dissectors.driver import Driver
 from hsa.dissectors.http import HttpExchange
 from hsa.dissectors.http_reader import HttpReader
@@ -189,3 +192,28 @@ def test_event_stream_left_by_its_client() -> None:
     response = exchange.response
     assert response and [m.kind for m in response.messages] == ["response"]
     assert response.ended_by == "chunked" and response.wire_bytes == len(head) + len(event) + 4 + 2 + 5
+
+
+FIXTURES = sorted((Path(__file__).parents[2] / "fixtures").rglob("*.pcap*"))
+
+
+def test_bytes_of_exchanges_are_the_tcp_payload() -> None:
+    """On every committed capture: what the exchanges of a connection count is what TCP carried, to the byte."""
+    assert FIXTURES
+    checked = 0
+    for file in FIXTURES:
+        if file.suffix in (".json", ".py"):
+            continue
+        driver = Driver(open_traces([file]))
+        sums: dict[Connection, list[int]] = {}
+        for exchange, final in driver:
+            if final:
+                counted = sums.setdefault(exchange.connection, [0, 0])
+                counted[0] += exchange.request.wire_bytes if exchange.request else 0
+                counted[1] += exchange.response.wire_bytes if exchange.response else 0
+        assert driver.bugs == 0, file
+        for connection, counted in sums.items():
+            if not any(connection.gaps):
+                assert counted == connection.payload_bytes, (file, connection.number)
+                checked += 1
+    assert checked > 500

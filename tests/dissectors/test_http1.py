@@ -521,3 +521,63 @@ def test_probe() -> None:
     assert probe(S2C, b"HTTP/1.1 200 OK\r\n").name == "YES"
     assert probe(S2C, b"SSH-2.0-x\r\n").name == "NO"
     assert probe(C2S, b"\x16\x03\x01").name == "NO"
+
+
+def test_long_lines_are_limits_or_no_start_lines() -> None:
+    chunked = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
+    line = b"5;" + b"x" * 5000 + b"\r\nabcde\r\n0\r\n\r\n"
+    trailers = b"0\r\n" + b"".join(b"X-%d: %s\r\n" % (n, b"v" * 1000) for n in range(80)) + b"\r\n"
+    for wire, ended in ((chunked + line, None), (chunked + trailers, "limit")):
+        for sizes in (None, cut_sizes(Random(3))):
+            result = read([(C2S, GET + GET), (S2C, wire + ok(b"next"))], sizes=sizes)
+            assert [(one.body, one.cut) for one in result.messages[S2C]] == [(b"", ended), (b"next", None)]
+            assert "limit" in {d.kind for d in result.damage}
+    long = b"GET /" + b"a" * 40_000 + b" HTTP/1.1\r\n\r\n"
+    for sizes in (None, cut_sizes(Random(3))):
+        result = read([(C2S, long + GET)], sizes=sizes)
+        assert [one.head.target for one in result.messages[C2S]] == ["/a"]
+        assert [(d.kind, d.bytes) for d in result.damage] == [("malformed", len(long))]
+
+
+def test_transfer_coding_of_a_request_without_chunked() -> None:
+    wire = b"POST / HTTP/1.1\r\nTransfer-Encoding: gzip\r\n\r\n"
+    result = read([(C2S, wire + GET)])
+    assert [one.ended_by for one in result.messages[C2S]] == ["none", "none"]
+    assert [d.rule for d in result.damage] == ["RFC 9112 section 6.3"]
+
+
+def test_white_space_before_the_first_field() -> None:
+    result = read([(C2S, b"GET / HTTP/1.1\r\n folded: a\r\nHost: x\r\nno field\r\n\r\n")])
+    assert result.messages[C2S][0].head.headers == [("host", "x")]
+    assert [d.rule for d in result.damage] == ["RFC 9112 section 2.2", "RFC 9112 section 5"]
+
+
+def test_offers_that_nobody_answers_do_not_block_for_ever() -> None:
+    offer = b"GET /ws HTTP/1.1\r\nUpgrade: websocket\r\n\r\n"
+    many = GET * (HOLD_BYTES // len(GET) + 2)
+    http1 = Http1()
+    said = list(http1.feed(C2S, Chunk(offer + many, Seen(1, 1, 1, 1))))
+    assert len(said) == many.count(b"GET") + 1
+
+
+def test_holes_one_after_the_other_in_a_chunked_body() -> None:
+    head = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
+    steps: list[Step] = [
+        (C2S, GET),
+        (S2C, head + b"5\r\nab"),
+        (S2C, 10),
+        (S2C, b"lost"),
+        (S2C, -1),
+        (S2C, b"4\r\nmore\r\n"),
+    ]
+    for sizes in (None, one_by_one()):
+        result = read([*steps, (S2C, b"0\r\n\r\n")], sizes=sizes)
+        (got,) = result.messages[S2C]
+        assert (got.body, got.holes, got.ended_by) == (b"abmore", [10, -1], "chunked")
+        assert [(d.kind, d.bytes) for d in result.damage] == [("gap", 4)]
+
+
+def test_hole_in_a_tunnel() -> None:
+    connect = b"CONNECT a:1 HTTP/1.1\r\n\r\n"
+    result = read([(C2S, connect), (S2C, b"HTTP/1.1 200 OK\r\n\r\n"), (C2S, b"abc"), (C2S, 5), (C2S, b"def")])
+    assert result.tunnel == [(C2S, b"abc"), (C2S, b"?"), (C2S, b"def")] and not result.damage

@@ -484,3 +484,31 @@ def test_websocket() -> None:
     run = Run([(C2S, offer), (S2C, accept), (C2S, b"\x81\x05hello"), (S2C, b"\x81\x02hi")])
     assert [d.detail for d in run.damage] == ["WebSocket: not decoded yet"]
     assert run.only.response and run.only.response.complete
+
+
+@pytest.mark.parametrize(
+    ("token", "reason"),
+    [("h2c", "HTTP/2 after an upgrade: not decoded yet"), ("TLS/1.0", "upgrade to a protocol not decoded")],
+)
+def test_other_upgrades(token: str, reason: str) -> None:
+    offer = request("GET", head=f"Connection: Upgrade\r\nUpgrade: {token}\r\n")
+    accept = f"HTTP/1.1 101 Switching Protocols\r\nUpgrade: {token}\r\n\r\n".encode()
+    run = Run([(C2S, offer), (S2C, accept + b"\0\0\x06\x04")])
+    assert [d.detail for d in run.damage] == [reason]
+
+
+def test_tunnels_that_cannot_be_told() -> None:
+    connect: list[Step] = [(C2S, b"CONNECT x:443 HTTP/1.1\r\n\r\n"), (S2C, b"HTTP/1.1 200 OK\r\n\r\n")]
+    for more, reason in (
+        ([(C2S, b"PR")], "tunnel too short to tell what it carries"),
+        ([(S2C, b"x" * 70_000)], "tunnel whose client says nothing"),
+        ([(C2S, 7), (C2S, b"\x16\x03\x01\x00\x05abc")], "TLS: not decrypted yet (CONNECT tunnel)"),
+    ):
+        assert [d.detail for d in Run([*connect, *more]).damage] == [reason]  # type: ignore[list-item]
+
+
+def test_more_open_requests_than_are_kept() -> None:
+    run = Run([(C2S, request("GET") * 4100)], ends="capture")
+    assert len(run.final) == 4100
+    assert [d.kind for d in run.damage] == ["limit"] * 4
+    assert [e.order for e in run.final] == list(range(4100))
