@@ -13,17 +13,21 @@ from typing import Any
 from hsa.dissectors.connection import Connection
 from hsa.dissectors.contract import C2S, S2C, Damage, Direction, Gap, Item, Payload, Seen
 from hsa.dissectors.first_bytes import HTTP, REASONS
-from hsa.dissectors.first_bytes import kind_of as kind_of_stream
+from hsa.dissectors.held import Held
 from hsa.dissectors.http import HttpExchange, HttpMessage
 from hsa.dissectors.http1 import Http1
 from hsa.dissectors.http1_events import Http1End, Http1Request, Http1Response, Http1Switch
 from hsa.dissectors.http1_pairing import PENDING_REQUESTS
 from hsa.dissectors.http_content import JSON_BYTES, Content, Kind, codings_of, kind_of, read_whole
 
-TUNNEL_PROBE_BYTES = 65536
-"""Bytes of a tunnel held until it is known what it carries."""
-
 Output = tuple[HttpExchange, bool] | Damage
+
+_UPGRADES = {
+    "websocket": "WebSocket: not decoded yet",
+    "h2c": "HTTP/2 after an upgrade: not decoded yet",
+    "h2": "HTTP/2 after an upgrade: not decoded yet",
+}
+"""Why what follows an upgrade is not read."""
 
 
 @dataclass(slots=True, eq=False)
@@ -55,6 +59,7 @@ class HttpReader:
     __slots__ = (
         "_connection",
         "_halves",
+        "_held",
         "_http1",
         "_inner",
         "_json_bytes",
@@ -64,8 +69,6 @@ class HttpReader:
         "_out",
         "_switched",
         "_tunnel",
-        "_waiting",
-        "_waiting_bytes",
     )
 
     def __init__(
@@ -89,8 +92,7 @@ class HttpReader:
         self._out: list[Output] = []
         self._switched: Http1Switch | None = None
         self._inner: HttpReader | None = None
-        self._waiting: list[tuple[Direction, Item]] | None = None
-        self._waiting_bytes = 0
+        self._held: Held | None = None
 
     # ------------------------------------------------------------------ entry points
 
@@ -129,7 +131,7 @@ class HttpReader:
         if self._inner is not None:
             self._inner._out = self._out
             self._inner._finish()
-        elif self._waiting:
+        elif self._held is not None and self._held.items:
             self._undecoded("tunnel too short to tell what it carries")
         for entry in list(self._open.values()):
             self._final(entry)
@@ -373,17 +375,13 @@ class HttpReader:
     def _switch(self, event: Http1Switch) -> None:
         self._switched = event
         if event.protocol == "connect":
-            self._waiting = []
-        elif event.protocol == "websocket":
-            self._undecoded("WebSocket: not decoded yet")
-        elif event.protocol in ("h2c", "h2"):
-            self._undecoded("HTTP/2 after an upgrade: not decoded yet")
+            self._held = Held()
         else:
-            self._undecoded("upgrade to a protocol not decoded")
+            self._undecoded(_UPGRADES.get(event.protocol, "upgrade to a protocol not decoded"))
 
     def _undecoded(self, reason: str) -> None:
         assert self._switched is not None
-        self._waiting = None
+        self._held = None
         self._out.append(Damage("undecoded", "http1", None, self._switched.seen, 0, "", reason))
 
     def _tunnelled(self, direction: Direction, item: Item) -> None:
@@ -391,29 +389,16 @@ class HttpReader:
         if self._inner is not None:
             self._out.extend(self._inner.push(direction, item))
             return
-        waiting = self._waiting
-        if waiting is None:
+        held, switch = self._held, self._switched
+        if held is None or switch is None:
             return
-        waiting.append((direction, item))
-        if isinstance(item, Gap):
-            return
-        self._waiting_bytes += item.size
-        data = b"".join(
-            one.read(0, min(len(one), 1024)) for way, one in waiting if way is C2S and not isinstance(one, Gap)
-        )
-        kind = kind_of_stream(C2S, data, True) if data else None
+        kind = held.add(direction, item)
         if kind == HTTP:
-            assert self._switched is not None
+            self._held = None
             self._inner = HttpReader(
-                self._connection,
-                tunnel=self._switched.target or "",
-                order=self._order,
-                json_bytes=self._json_bytes,
+                self._connection, tunnel=switch.target or "", order=self._order, json_bytes=self._json_bytes
             )
-            self._waiting = None
-            for way, one in waiting:
+            for way, one in held.items:
                 self._out.extend(self._inner.push(way, one))
         elif kind is not None:
             self._undecoded(f"{REASONS.get(kind, 'other protocol')} (CONNECT tunnel)")
-        elif self._waiting_bytes > TUNNEL_PROBE_BYTES:
-            self._undecoded("tunnel whose client says nothing")

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from hsa.dissectors.connection import Connection
-from hsa.dissectors.contract import C2S, Damage, Direction, Gap, Item, Payload, Seen
-from hsa.dissectors.first_bytes import HTTP, PROXY, REASONS, kind_of
+from hsa.dissectors.contract import Damage, Direction, Item, Payload, Seen
+from hsa.dissectors.first_bytes import HTTP, PROXY, REASONS
+from hsa.dissectors.held import Held
 from hsa.dissectors.http_reader import HttpReader, Output
 from hsa.dissectors.proxy_protocol import ProxyHeader, ProxyProtocol
-
-HELD_BYTES = 65536
-"""Bytes held until it is known what follows the header."""
 
 
 class Proxied:
@@ -21,8 +19,7 @@ class Proxied:
         self._counts = counts
         self._proxy = ProxyProtocol()
         self._reader: HttpReader | None = None
-        self._held: list[tuple[Direction, Item]] | None = []
-        self._held_bytes = 0
+        self._held: Held | None = Held()
 
     def push(self, direction: Direction, item: Item) -> list[Output]:
         """As `HttpReader.push`."""
@@ -42,30 +39,17 @@ class Proxied:
             out.extend(self._reader.push(direction, item))
             return
         held = self._held
-        if held is None:
+        kind = held.add(direction, item) if held is not None else None
+        if held is None or kind is None:
             return
-        held.append((direction, item))
-        if isinstance(item, Gap):
-            return
-        self._held_bytes += len(item)
-        if direction is not C2S and self._held_bytes <= HELD_BYTES:
-            return
-        data = b"".join(
-            one.read(0, min(len(one), 4096)) for way, one in held if way is C2S and not isinstance(one, Gap)
-        )
-        kind = kind_of(C2S, data, True) if data else None
+        self._held = None
+        self._move(kind)
         if kind == HTTP:
-            self._move(HTTP)
-            self._held = None
             self._reader = HttpReader(self._connection, json_bytes=self._json_bytes)
-            for way, one in held:
+            for way, one in held.items:
                 out.extend(self._reader.push(way, one))
-        elif kind is not None or self._held_bytes > HELD_BYTES:
-            self._held = None
-            self._move(kind or "other")
-            if kind in REASONS:
-                reason = REASONS[kind]
-                out.append(Damage("undecoded", "proxy", None, item.seen, 0, "", reason))
+        elif kind in REASONS:
+            out.append(Damage("undecoded", "proxy", None, item.seen, 0, "", REASONS[kind]))
 
     def _move(self, kind: str) -> None:
         self._connection.kind = kind

@@ -501,10 +501,10 @@ def test_tunnels_that_cannot_be_told() -> None:
     connect: list[Step] = [(C2S, b"CONNECT x:443 HTTP/1.1\r\n\r\n"), (S2C, b"HTTP/1.1 200 OK\r\n\r\n")]
     for more, reason in (
         ([(C2S, b"PR")], "tunnel too short to tell what it carries"),
-        ([(S2C, b"x" * 70_000)], "tunnel whose client says nothing"),
+        ([(S2C, b"x" * 70_000)], "other protocol (CONNECT tunnel)"),
         ([(C2S, 7), (C2S, b"\x16\x03\x01\x00\x05abc")], "TLS: not decrypted yet (CONNECT tunnel)"),
     ):
-        assert [d.detail for d in Run([*connect, *more]).damage] == [reason]  # type: ignore[list-item]
+        assert [d.detail for d in Run([*connect, *more]).damage] == [reason]
 
 
 def test_more_open_requests_than_are_kept() -> None:
