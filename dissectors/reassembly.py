@@ -240,8 +240,9 @@ def take(flow: Flow, packet: Packet, data: bytes, out: list[Piece]) -> None:
     start = half.position + signed(seq - half.next)
     if length:
         _segment(flow, packet, data, start, need if other.seen else 0, out)
-    if flags & FIN and half.fin < 0 and 0 <= start + length - half.position <= MAX_AHEAD:
-        half.fin = start + length
+    end = start + length
+    if flags & FIN and half.fin < 0 and 0 <= end - half.position <= MAX_AHEAD and end >= _waits_to(half):
+        half.fin = end
     _drain(flow, packet.row, out)
     if flags & RST:
         _rst(flow, packet, out)
@@ -310,6 +311,11 @@ def _wait(flow: Flow, half: Half, new: Segment) -> None:
         skip = after.start + after.length - start
         start, length, data = start + skip, length - skip, data[skip:]
         at += 1
+
+
+def _waits_to(half: Half) -> int:
+    """Position behind all that waits: a FIN before it is none of this stream."""
+    return half.waiting[-1].start + half.waiting[-1].length if half.waiting else half.position
 
 
 def _conflict(flow: Flow, known: Segment, start: int, data: bytes) -> None:
@@ -446,27 +452,41 @@ def skip(flow: Flow, side: int, row: int, frame: int, t_ns: int, out: list[Piece
 
 
 def flush(flow: Flow, row: int, out: list[Piece]) -> None:
-    """Nothing more comes: give up every hole."""
-    for _ in range(2):
-        for side in (0, 1):
-            half, other = flow.halves[side], flow.halves[1 - side]
-            while half.waiting or missing(half) > 0 or half.fin > half.position:
-                before = (half.position, len(half.waiting))
-                if half.waiting and half.waiting[0].start == half.position:
-                    if missing(other) > 0 or other.waiting:
-                        break  # it waits for the other direction, whose turn is next
-                    half.waiting[:] = [s._replace(need=0) for s in half.waiting]
-                    _drain(flow, row, out)
-                else:
-                    skip(flow, side, row, flow.connection.last_frame, flow.latest_ns, out)
-                if before == (half.position, len(half.waiting)):
-                    break
-    for side in (0, 1):  # contradictory acknowledgements: order no longer matters
-        half = flow.halves[side]
-        while half.waiting:
-            half.waiting[:] = [s._replace(need=0) for s in half.waiting]
-            if half.waiting[0].start == half.position:
-                _drain(flow, row, out)
-            else:
+    """Nothing more comes: give up every hole, first those that the other direction waits for."""
+    frame, t_ns = flow.connection.last_frame, flow.latest_ns
+    while True:
+        _drain(flow, row, out)
+        sides = [side for side in (0, 1) if _incomplete(flow.halves[side])]
+        if not sides:
+            return
+        holes = [side for side in sides if not _held_back(flow.halves[side])]
+        before = [flow.halves[side].position for side in (0, 1)]
+        if holes:
+            # A direction whose own next segment is there only waits for the other one, so the other's hole goes first.
+            skip(
+                flow,
+                holes[0] if len(holes) == 1 or missing(flow.halves[holes[0]]) > 0 else holes[1],
+                row,
+                frame,
+                t_ns,
+                out,
+            )
+        if before == [flow.halves[side].position for side in (0, 1)]:  # acknowledgements that contradict each other
+            for half in flow.halves:
                 half.acked = half.position
-                skip(flow, side, row, flow.connection.last_frame, flow.latest_ns, out)
+                half.waiting[:] = [segment._replace(need=0) for segment in half.waiting]
+            _drain(flow, row, out)
+            stuck = [half for half in flow.halves if _incomplete(half)]
+            for half in stuck:
+                skip(flow, flow.halves.index(half), row, frame, t_ns, out)
+            if before == [half.position for half in flow.halves]:
+                return
+
+
+def _incomplete(half: Half) -> bool:
+    return bool(half.waiting) or missing(half) > 0 or half.fin > half.position
+
+
+def _held_back(half: Half) -> bool:
+    """Its next bytes are there, but wait for the other direction."""
+    return bool(half.waiting) and half.waiting[0].start == half.position

@@ -92,7 +92,8 @@ class Streams:
             self._failures.renew()
             self._now_ns = max(self._now_ns, int(packets.t_ns.max()))
             state = table.state[groups.rows]
-            payload = np.maximum.reduceat(packets.length[groups.order], groups.starts) > 0
+            sizes = np.where(packets.copied, 0, packets.length)[groups.order]
+            payload = np.maximum.reduceat(sizes, groups.starts) > 0
             new = state == NEW
             passive = np.flatnonzero(new & ~payload)
             if len(passive):
