@@ -131,6 +131,18 @@ def test_hole_filled_much_later_is_a_retransmission(rows: int) -> None:
 
 
 @pytest.mark.parametrize("rows", BLOCKS)
+@pytest.mark.parametrize("ahead", [0, 1, 50])
+def test_a_fin_before_bytes_that_wait_ends_nothing(ahead: int, rows: int) -> None:
+    """Also: the capture comes to an end, whatever the FIN says."""
+    talk = Talk().open().say(True, b"a" * 60, acknowledged=False)
+    last = talk.frames[-1]
+    far = replace(last, t=last.t + MS, seq=last.seq + 60 + ahead, data=b"b" * 40, ack=last.ack + 5000, ip_id=7001)
+    fin = replace(last, t=last.t + 2 * MS, seq=last.seq + 60, flags=FIN | ACK, data=b"", ip_id=7002)
+    (seen,), _, _ = run([*talk.frames, far, fin], rows)
+    assert seen.filled(0) == b"a" * 60 + bytes(ahead) + b"b" * 40
+
+
+@pytest.mark.parametrize("rows", BLOCKS)
 def test_bytes_that_were_acknowledged_but_not_captured(rows: int) -> None:
     """The hole comes out where it is, before the answer to it, and what follows is exact."""
     talk = Talk().open().say(True, b"one" * 20).say(False, b"ONE")
