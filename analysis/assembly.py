@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 from hsa.analysis.hops import HopMatcher
 from hsa.analysis.model import Exchange
-from hsa.analysis.operations import add_task
+from hsa.analysis.operations import add_task, answered
 from hsa.analysis.session import Session, end_of, failed, is_authentication, refused
 from hsa.analysis.witnesses import Witnesses, client_of
 from hsa.dissectors.reading import Reading, Role
@@ -52,6 +52,15 @@ class Assembler:
         if session is not None:
             self.witnesses.account(session, exchange, reading, link)
         return session
+
+    def brought_up_to_date(self, exchange: Exchange) -> None:
+        """More of an exchange that was handed on unfinished is known: what later ones are joined by."""
+        session = exchange.session
+        if session is None or session.folded:
+            return
+        session.last_ns = max(session.last_ns, end_of(exchange))
+        self.witnesses.index_answer(session, exchange)
+        answered(session, exchange)
 
     def unconfirmed(self) -> int:
         """Health checks and the like of clients that have no session with the server they asked."""

@@ -68,6 +68,7 @@ def build(session: Session, around: Surroundings) -> Handshake:
     handshake.outcome, handshake.cause, handshake.detail = outcome.outcome, outcome.cause, outcome.detail
     if outcome.outcome not in ("ready", "rejected"):
         handshake.ready_by = None
+    session.built = True
     if outcome.outcome in ("ready", "rejected"):
         session.ready_ns = found.ready_ns if found.ready_ns is not None else session.last_ns
     handshake.metadata = around.metadata(documents)

@@ -10,7 +10,7 @@ from itertools import pairwise
 
 from hsa.analysis.model import Exchange, Handshake, Note
 from hsa.analysis.outcome import End
-from hsa.analysis.readiness import Readiness, start_of
+from hsa.analysis.readiness import Readiness, judge, start_of
 from hsa.analysis.session import Session, end_of, is_optional, refused
 from hsa.analysis.unchanged import fingerprint, unchanged
 from hsa.capture.records import frame_of
@@ -58,12 +58,14 @@ class _Collector:
 def _history(add: _Collector, session: Session, found: Readiness) -> None:
     """The same client shook hands with the same counterpart before."""
     previous = session.previous
-    if previous is None or not found.members or previous.ready_ns is None:
+    if previous is None or not found.members:
         return
-    if previous.ready_ns > start_of(found.members[0]):
+    ready_ns = previous.ready_ns
+    if not previous.built:
+        ready_ns = judge(previous).ready_ns  # it goes on and has not been looked at yet
+    if ready_ns is None or ready_ns > start_of(found.members[0]):
         return
-    lost = [e for e in previous.task_exchanges if e.status in (400, 404) and e.reading and e.reading.session]
-    detail = "after the session was lost" if lost else ""
+    detail = "after the session was lost" if previous.was_lost() else ""
     add("repeat", found.members[:1], detail)
     known = {fingerprint(d) for s in previous.steps if s.answer is not None for d in s.answer.documents}
     known |= previous.fingerprints

@@ -28,7 +28,6 @@ def add_task(session: Session, exchange: Exchange, reading: Reading) -> None:
             return
         session.first_task = exchange
     ids = {name for name in reading.ids if name.startswith(_OPERATION_IDS)}
-    given = exchange.answer.ids if exchange.answer is not None else ()
     operation = _part_of(session, exchange, reading, ids) or _taken_over(session, exchange, reading)
     if operation is None:
         operation = Operation(reading.operation, reading.subject, set(), None, exchanges=0)
@@ -38,11 +37,22 @@ def add_task(session: Session, exchange: Exchange, reading: Reading) -> None:
     if last is not None and last.answer is not None and last.answer.state in WAITING:
         operation.waits.append((exchange, max(0, (exchange.request_start or 0) - end_of(last))))
     operation.exchanges += 1
-    if exchange.answer is not None:
-        operation.continues = exchange.answer.continues
-    operation.ids |= ids | {name for name in given if name.startswith(_OPERATION_IDS)}
+    operation.ids |= ids
     operation.last = exchange
+    answered(session, exchange)
     _close_oldest(session)
+
+
+def answered(session: Session, exchange: Exchange) -> None:
+    """Take from the answer of a task what later exchanges of the same operation carry."""
+    answer = exchange.answer
+    if answer is None:
+        return
+    for operation in reversed(session.tasks):
+        if operation.last is exchange:
+            operation.continues = answer.continues
+            operation.ids |= {name for name in answer.ids if name.startswith(_OPERATION_IDS)}
+            return
 
 
 def _part_of(session: Session, exchange: Exchange, reading: Reading, ids: set[str]) -> Operation | None:

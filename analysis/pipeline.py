@@ -190,6 +190,7 @@ class Pipeline:
         refresh(exchange, http, reading, all_messages=self._keep is not None)
         if late is not None:
             take_answer(exchange, late)
+        self._assembler.brought_up_to_date(exchange)
 
     def _release(self, at_end: bool) -> None:
         """Hand on what is complete, in order of start; stop at the first that is not and is still young."""
@@ -210,7 +211,9 @@ class Pipeline:
                 self._waiting.pop(pending.http, None)
             done += 1
         del self._pending[:done]
-        self._results.fold(self.watermark_ns, at_end)
+        if not at_end:
+            handed_on_ns = min(self.watermark_ns, self._pending[0].start) if self._pending else self.watermark_ns
+            self._results.fold(handed_on_ns, self._open.values())
 
     def _read(self, pending: _Pending) -> None:
         pending.reading = self._recogniser.read(pending.http)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from hsa.analysis.assembly import Assembler
 from hsa.analysis.handshakes import Surroundings, build
@@ -26,13 +26,15 @@ FAULTS_KEPT = 64
 """Faults of our own that are listed with their place; all are counted."""
 
 DONE_NS = 2_000_000_000
-"""A session with a task (or a DELETE) and no open connection is folded after this much silence."""
+"""A session that its client ended (DELETE), with no open connection, is folded after this much silence."""
 
 QUIET_NS = 60_000_000_000
-"""One that has closed its connections without a task is folded after this much silence."""
+"""Any other that has closed its connections is folded after this much silence, or twice `--idle` where that is longer:
+until then a task may still find it by its counter."""
 
 FORSAKEN_NS = 600_000_000_000
-"""A session with open connections is folded after this much silence; what comes later is added to its record."""
+"""A session with open connections and a task is folded after this much silence; what comes later is added to its
+record."""
 
 
 class Results:
@@ -54,21 +56,29 @@ class Results:
 
     # -- folding -------------------------------------------------------------------------------------------------
 
-    def fold(self, now_ns: int, at_end: bool) -> None:
-        """Fold the sessions that nothing more is expected of (`at_end`: they are left for `finish`)."""
-        if at_end:
-            return
+    def fold(self, now_ns: int, unfinished: Iterable[Exchange]) -> None:
+        """Fold the sessions that nothing more is expected of. `now_ns`: all exchanges that began before it have been
+        given to their sessions; `unfinished`: those of them that may still get their answer."""
+        waiting = {id(exchange.session) for exchange in unfinished if not _is_stream(exchange)}
         going = []
         for session in self._assembler.sessions:
-            silent = now_ns - session.last_ns
-            patience = FORSAKEN_NS
-            if all(link.closed_ns is not None for link in session.links):
-                patience = DONE_NS if session.ended or session.first_task is not None else QUIET_NS
-            if silent > patience:
+            if self._is_over(session, now_ns) and id(session) not in waiting:
                 self._fold(session, now_ns)
             else:
                 going.append(session)
         self._assembler.sessions = going
+        self._assembler.witnesses.drop_closed(now_ns)
+
+    def _is_over(self, session: Session, now_ns: int) -> bool:
+        """Nothing more is expected of it. (Connections know more than has been handed on: only what closed by now
+        counts.)"""
+        silent = now_ns - session.last_ns
+        if silent <= DONE_NS:
+            return False
+        idle_ns = int(self._options.idle_s * 1e9)
+        if all(link.closed_ns is not None and link.closed_ns <= now_ns for link in session.links):
+            return session.ended or silent > max(QUIET_NS, 2 * idle_ns)
+        return session.first_task is not None and silent > max(FORSAKEN_NS, 2 * idle_ns)
 
     def _fold(self, session: Session, now_ns: int) -> None:
         if self._is_probe(session):
@@ -235,3 +245,8 @@ class Results:
         analysis.damage += self._faults
         analysis.bugs = driver.bugs + self._bugs
         analysis.notes = [Note(kind, count, (), detail) for kind, count, detail in driver.notes]
+
+
+def _is_stream(exchange: Exchange) -> bool:
+    """A listening stream, which answers nothing."""
+    return exchange.standing or (exchange.reading is not None and exchange.reading.role is Role.STREAM)

@@ -89,6 +89,8 @@ class Session:
     """Earlier handshake of the same client with the same counterpart."""
     ready_ns: int | None = None
     """When its handshake was judged ready (of a warm contact: its first task); None when it was not."""
+    built: bool = False
+    """Its handshake has been made."""
     fingerprints: set[bytes] = field(default_factory=set)
     """Of its metadata documents, once folded."""
     exchanges: int = 0
@@ -96,8 +98,16 @@ class Session:
     folded: bool = False
     """Its handshake has been made, and its exchanges were let go of."""
 
+    lost: bool = False
+    """Once folded: its id was refused as unknown."""
+
+    def was_lost(self) -> bool:
+        """A request with its id was refused as one refuses an id that is gone."""
+        return self.lost or any(e.status in (400, 404) and e.reading and e.reading.session for e in self.task_exchanges)
+
     def fold(self, fingerprints: set[bytes]) -> None:
         """Keep what later exchanges are joined by, and nothing else."""
+        self.lost = self.was_lost()
         self.folded = True
         self.fingerprints = fingerprints
         self.previous = None

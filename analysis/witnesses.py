@@ -128,6 +128,7 @@ class Witnesses:
         session = self._by_link.get(link) if link is not None else None
         if session is None or session.protocol != reading.protocol or self._speaks_against(session, exchange, reading):
             return None
+        session.revive()
         if link in self._shared:
             exchange.guessed = not session.ids
         return session
@@ -302,12 +303,19 @@ class Witnesses:
                     break
         return best
 
-    def forget(self, session: Session) -> None:
-        """Drop what is only needed while the session may get more exchanges of its own connections."""
-        for link in session.links:
-            if self._by_link.get(link) is session:
-                del self._by_link[link]
+    def drop_closed(self, now_ns: int) -> None:
+        """Drop the connections of folded sessions that have closed."""
+        gone = [
+            link
+            for link, session in self._by_link.items()
+            if session.folded and link.closed_ns is not None and link.closed_ns <= now_ns
+        ]
+        for link in gone:
+            del self._by_link[link]
             self._shared.discard(link)
+
+    def forget(self, session: Session) -> None:
+        """Drop what is only needed while the session may get more exchanges on connections of its own."""
         for index in (self._by_client, self._done):
             recent = index.get((session.client, session.protocol))
             if recent is not None and session in recent:
