@@ -232,6 +232,8 @@ class Streams:
     def _first_bytes(self, packets: Packets, runs: Runs, g: int, fresh: bool, classify: Classify) -> Verdict | None:
         """What the first payload of a conversation is taken for; None when its beginning is not plainly there."""
         r = runs.run_first[g]
+        if r == runs.run_last[g]:
+            return None  # all its payload are copies of packets of another connection between the same ends
         side = runs.run_side[r]
         at = 2 * g + side
         if not fresh or not runs.in_order[g] or (runs.syn_ns[at] < 0 and runs.answer_ns[at] < 0):

@@ -142,6 +142,17 @@ def test_a_fin_before_bytes_that_wait_ends_nothing(ahead: int, rows: int) -> Non
     assert seen.filled(0) == b"a" * 60 + bytes(ahead) + b"b" * 40
 
 
+def test_a_connection_whose_only_payload_is_a_copy() -> None:
+    """The ports are used again, and the copy of a packet from before comes in a block with nothing else."""
+    talk = Talk().open().say(True, b"a" * 60, acknowledged=False)
+    last = talk.frames[-1]
+    syn = replace(talk.frames[0], t=last.t + US, seq=last.seq + 77_777, ip_id=7001)
+    for rows in (len(talk.frames), 65536, 1):
+        found, streams, _ = run([*talk.frames, syn, copy(last, 2 * US, interface=1)], rows)
+        assert found[0].steps == [(0, b"a" * 60)]
+        assert streams.counts["tcp"] == 2
+
+
 @pytest.mark.parametrize("rows", BLOCKS)
 def test_bytes_that_were_acknowledged_but_not_captured(rows: int) -> None:
     """The hole comes out where it is, before the answer to it, and what follows is exact."""
