@@ -217,10 +217,19 @@ class Results:
 
     # -- counts --------------------------------------------------------------------------------------------------
 
+    def _counts(self) -> dict[str, int]:
+        """Connections by kind, of those that pass `--port` and `--host`."""
+        options, streams, names = self._options, self._driver.streams, self._driver.names
+        if not options.port and not options.host:
+            return streams.counts
+        hosts = frozenset(options.host)
+        wanted = (lambda address: address in hosts or names.name_of(address) in hosts) if hosts else None
+        return streams.tally(options.port, wanted)
+
     def fill(self, analysis: Analysis) -> None:
         """Connections, probes, other protocols, damage."""
         driver = self._driver
-        counts = driver.streams.counts
+        counts = self._counts()
         agent = self._agent_connections
         opaque = counts.get("tls", 0) + counts.get("http2", 0)
         total, empty, failed = counts["tcp"], counts["empty"], counts["failed"]

@@ -93,6 +93,7 @@ class Conversations:
         ("established_ns", np.int64, 0), ("rst_ns", np.int64, 0), ("rst_side", np.int8, 0),
         ("first_ns", np.int64, 0), ("last_ns", np.int64, 0), ("first_frame", np.int64, 0),
         ("last_frame", np.int64, 0), ("packets_0", np.int32, 0), ("packets_1", np.int32, 0),
+        ("kind", np.int8, 0),
         ("size_0", np.int32, 0), ("size_1", np.int32, 0), ("copies", np.int32, 0),
     )  # fmt: skip
     """Name, type and value of a fresh row. Times are 0 while unknown: pages of zeros that nobody writes to cost no
@@ -122,6 +123,7 @@ class Conversations:
     last_frame: Int64
     packets_0: Int32
     packets_1: Int32
+    kind: NDArray[np.int8]
     size_0: Int32
     size_1: Int32
     copies: Int32

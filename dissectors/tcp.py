@@ -9,7 +9,7 @@ order of the packets that made it deliverable, over all connections.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from operator import itemgetter
 
 import numpy as np
@@ -28,6 +28,7 @@ from hsa.dissectors.packets import Packets
 from hsa.dissectors.reassembly import SEQUENCE, Flow, Packet, Piece, flush, is_copy, take
 from hsa.dissectors.runs import Runs, arrange
 from hsa.dissectors.scopes import Scopes
+from hsa.dissectors.tally import tally
 from hsa.dissectors.undecided import FIRST_BYTES, Classify, StreamData, StreamEnd, Verdict, decide
 
 __all__ = ["StreamData", "StreamEnd", "Streams", "Verdict"]
@@ -58,6 +59,8 @@ class Streams:
         self._lookups: dict[Connection, tuple[DnsStream, DnsStream]] = {}
         self.counts: dict[str, int] = {"tcp": 0, "empty": 0, "failed": 0}
         """Connections: all, without payload, never established, and one entry for each kind of `Verdict`."""
+        self._kinds: list[str] = []
+        """Kinds of `Verdict` seen, in order of first appearance."""
         self.evicted = 0
         """Live connections given up because there were too many."""
         self._table = Conversations()
@@ -200,11 +203,11 @@ class Streams:
                 verdict = self._first_bytes(packets, runs, g, fresh[g], self._asker((end[1], end[3])))
                 if verdict is not None and verdict.answer is Probe.NO:
                     table.state[row] = DROPPED
-                    self._count(verdict.kind)
+                    self._count(verdict.kind, row)
                     continue
                 points = self._endpoint(end[0], end[1]), self._endpoint(end[2], end[3])
                 if verdict is not None and verdict.answer is Probe.YES:
-                    self._count(verdict.kind)
+                    self._count(verdict.kind, row)
                     if runs.whole[g]:
                         table.state[row] = ENDED
                         client = runs.client[g]
@@ -404,7 +407,7 @@ class Streams:
             verdict, pieces = decide(flow, pieces, self._asker(ports))
             if verdict is None:
                 return
-            self._count(verdict.kind)
+            self._count(verdict.kind, flow.row)
             if verdict.answer is Probe.NO:
                 self._release(flow, DROPPED)
                 return
@@ -467,7 +470,7 @@ class Streams:
             seen = Seen(connection.last_frame, connection.last_frame, connection.last_ns, connection.last_ns)
             self._items.append((LAST_ROW, StreamEnd(connection, None, how, seen)))
         elif not flow.over:
-            self._count("other")
+            self._count("other", flow.row)
         self._release(flow, ENDED)
 
     def _release(self, flow: Flow, state: int) -> None:
@@ -481,8 +484,16 @@ class Streams:
         self._free.append(slot)
         self._table.state[flow.row] = state
 
-    def _count(self, kind: str) -> None:
-        self.counts[kind] = self.counts.get(kind, 0) + 1
+    def _count(self, kind: str, row: int) -> None:
+        if kind not in self.counts:
+            self.counts[kind] = 0
+            self._kinds.append(kind)
+        self.counts[kind] += 1
+        self._table.kind[row] = self._kinds.index(kind) + 1
+
+    def tally(self, ports: Sequence[int], host: Callable[[str], bool] | None) -> dict[str, int]:
+        """`counts` of the connections that pass a filter, once everything is read."""
+        return tally(self._table, self._addresses, self._kinds, ports, host)
 
     def _count_quiet(self, stop: int) -> None:
         """Count the connections without payload among the first `stop` rows."""
