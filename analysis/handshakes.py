@@ -10,7 +10,7 @@ from hsa.analysis.counting import Numbers, count, is_round_trip
 from hsa.analysis.identity import documents_of, server_name_of, transport_of, version_of
 from hsa.analysis.model import Exchange, Handshake, Hop, Metadata, PhaseNumbers, Refetches, Tasks
 from hsa.analysis.notes import notes
-from hsa.analysis.operations import failures, succeeded
+from hsa.analysis.operations import failures, settle, succeeded
 from hsa.analysis.outcome import End, decide
 from hsa.analysis.readiness import Readiness, judge, start_of
 from hsa.analysis.session import Session, end_of, is_authentication
@@ -43,6 +43,7 @@ class Surroundings:
 
 def build(session: Session, around: Surroundings) -> Handshake:
     """The handshake of a session, as far as the capture shows it."""
+    settle(session)
     found = judge(session)
     first = (
         found.members[0] if found.members else found.first_task or next(iter(session.streams + session.others), None)
@@ -250,19 +251,10 @@ def _without_numbers(handshake: Handshake, session: Session) -> None:
 
 
 def _tasks(handshake: Handshake, session: Session, found: Readiness) -> None:
-    unchallenged = session.first_task is None and session.challenged
-    handshake.tasks = Tasks(
-        operations=session.operations + (1 if unchallenged else 0),
-        exchanges=session.task_count + (len(session.challenged) if unchallenged else 0),
-        retries=session.task_retries,
-        failed=failures(session) + (1 if unchallenged else 0),
-    )
-    task = found.first_task
-    if task is not None:
-        operation = next((o for o in session.tasks if o.last is task or (task.digest and o.last is task)), None)
-        first = session.tasks[0] if session.tasks else operation
-        good = succeeded(first) if first is not None else False
-        handshake.first_task = "ok" if good else "failed" if good is False else "none"
+    handshake.tasks = Tasks(session.operations, session.task_count, session.task_retries, failures(session))
+    if found.first_task is not None and session.first_operation is not None:
+        good = succeeded(session.first_operation)
+        handshake.first_task = None if good is None else "ok" if good else "failed"
 
 
 def _refetched(handshake: Handshake, session: Session, found: Readiness, around: Surroundings) -> None:

@@ -254,7 +254,8 @@ class Handshake:
     metadata: Metadata = field(default_factory=Metadata)
     after_ready: PhaseNumbers = field(default_factory=PhaseNumbers)
     refetches: Refetches = field(default_factory=Refetches)
-    first_task: str = "none"
+    first_task: str | None = "none"
+    """`ok`, `failed`, `none` (none was sent); None where the capture does not show its answer."""
     tasks: Tasks = field(default_factory=Tasks)
     hops: list[Hop] = field(default_factory=list)
     parent: int | None = None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hsa.analysis.model import Exchange
 from hsa.analysis.session import OPERATIONS_KEPT, Operation, Session, end_of, failed, is_authentication
-from hsa.dissectors.reading import Reading
+from hsa.dissectors.reading import Reading, Role
 
 _OPERATION_IDS = ("task:", "run:")
 
@@ -16,16 +16,52 @@ def add_task(session: Session, exchange: Exchange, reading: Reading) -> None:
     """Book a task exchange: as a new operation, or as part of one that goes on.
 
     A task refused for want of credentials before any other is kept apart (`challenged`): when it is repeated after
-    authentication it was not the first task.
+    authentication it was not the first task. When another task follows instead, it was.
     """
+    if session.first_task is None and is_authentication(exchange):
+        if session.challenged and not _repeats(session, session.challenged[-1], exchange):
+            _settle(session)
+        else:
+            session.challenged.append(exchange)
+            return
+    elif session.first_task is None and session.challenged:
+        if not _repeats(session, session.challenged[-1], exchange):
+            _settle(session)
+    _book(session, exchange, reading)
+
+
+def settle(session: Session) -> None:
+    """No task follows any more: one that was refused for want of credentials was a task after all, of attempts that
+    were repeated the last one."""
+    if session.first_task is None and session.challenged:
+        last = session.challenged.pop()
+        assert last.reading is not None
+        _book(session, last, last.reading)
+
+
+def _settle(session: Session) -> None:
+    challenged, session.challenged = session.challenged, []
+    for step in challenged:
+        assert step.reading is not None
+        _book(session, step, step.reading)
+
+
+def _repeats(session: Session, refused: Exchange, exchange: Exchange) -> bool:
+    """The same task again, or the same operation after an authentication."""
+    a, b = refused.reading, exchange.reading
+    assert a is not None and b is not None
+    if a.operation != b.operation:
+        return False
+    if a.subject == b.subject or (refused.digest and refused.digest == exchange.digest):
+        return True
+    start = refused.request_start or 0
+    return any(s.reading and s.reading.role is Role.AUTH and (s.request_start or 0) >= start for s in session.steps)
+
+
+def _book(session: Session, exchange: Exchange, reading: Reading) -> None:
     session.task_exchanges.append(exchange)
     session.task_count += 1
     if session.first_task is None:
-        if is_authentication(exchange):
-            session.challenged.append(exchange)
-            session.task_exchanges.pop()
-            session.task_count -= 1
-            return
         session.first_task = exchange
     ids = {name for name in reading.ids if name.startswith(_OPERATION_IDS)}
     operation = _part_of(session, exchange, reading, ids) or _taken_over(session, exchange, reading)
@@ -33,6 +69,8 @@ def add_task(session: Session, exchange: Exchange, reading: Reading) -> None:
         operation = Operation(reading.operation, reading.subject, set(), None, exchanges=0)
         session.tasks.append(operation)
         session.operations += 1
+    if session.first_operation is None:
+        session.first_operation = operation
     last = operation.last
     if last is not None and last.answer is not None and last.answer.state in WAITING:
         operation.waits.append((exchange, max(0, (exchange.request_start or 0) - end_of(last))))
@@ -65,6 +103,8 @@ def _part_of(session: Session, exchange: Exchange, reading: Reading, ids: set[st
             continue
         if reading.continues is not None and reading.continues == operation.continues:
             return operation
+        if reading.continues is None and _next_round(last, reading, start):
+            return operation
         same = last.reading.operation == reading.operation and last.reading.subject == reading.subject
         if same and failed(last) and not last.unseen and end_of(last) <= start and _again(last, exchange):
             if last.answer is None or last.answer.cause != "redirect-not-followed":
@@ -94,15 +134,25 @@ def _taken_over(session: Session, exchange: Exchange, reading: Reading) -> Opera
     return lost
 
 
+def _next_round(last: Exchange, reading: Reading, start: int) -> bool:
+    """The task waits for input without a token to tell it by, and its method is called again for the same subject."""
+    before, answer = last.reading, last.answer
+    if before is None or answer is None or answer.state not in WAITING or answer.continues or end_of(last) > start:
+        return False
+    return (before.protocol, before.operation, before.subject) == ("mcp", reading.operation, reading.subject)
+
+
 def _again(before: Exchange, after: Exchange) -> bool:
-    """The same request: equal body, or equal id, or equal arguments under another id."""
+    """The same request: equal body, or equal id, or (by its length) equal arguments under another id."""
     if before.digest == after.digest:
         return True
     a, b = before.reading, after.reading
     assert a is not None and b is not None
     if a.rpc_id is not None and a.rpc_id == b.rpc_id:
         return True
-    return before.request_body == after.request_body
+    if before.request_body is None or after.request_body is None:
+        return False
+    return before.request_body - len(str(a.rpc_id)) == after.request_body - len(str(b.rpc_id))
 
 
 def succeeded(operation: Operation) -> bool | None:

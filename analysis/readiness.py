@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from hsa.analysis.model import Exchange
-from hsa.analysis.session import Session, end_of, is_authentication, is_optional, refused
+from hsa.analysis.session import Session, end_of, is_authentication, is_optional, is_preflight, refused
 from hsa.dissectors.reading import Role
 
 NEVER = 1 << 62
@@ -54,10 +54,7 @@ def _end_order(step: Exchange) -> tuple[int, tuple[int, int]]:
 
 def judge(session: Session) -> Readiness:
     """Apply the task-ready row to what the session holds now."""
-    first_task = session.first_task
-    challenged = session.challenged if first_task is not None else session.challenged[1:]
-    if first_task is None and session.challenged:
-        first_task = session.challenged[0]
+    first_task, challenged = first_of(session)
     task_start = start_of(first_task) if first_task is not None else NEVER
     steps = sorted(session.steps + challenged, key=order_of)
     border = order_of(first_task) if first_task is not None else (NEVER, 0)
@@ -70,7 +67,7 @@ def judge(session: Session) -> Readiness:
     if needed and all(s.answer is not None and s.answer.ok for s in needed):
         last = max(needed, key=_end_order)
         if end_of(last) <= task_start:
-            extra = [s for s in before if _goes_before_tasks(s) and s.answer is not None]
+            extra = [s for s in before if _goes_before_tasks(s) and s.answer is not None and end_of(s) <= task_start]
             made = max([last, *extra], key=_end_order)
             result.ready_by = by if by == "listed" or first_task is None else "first-task"
     if made is None and first_task is not None and not _was_refused(result.deciding):
@@ -83,6 +80,18 @@ def judge(session: Session) -> Readiness:
         within = made is None or start_of(step) < end_of(made) or order_of(step) <= order_of(made)
         (result.members if within else result.after).append(step)
     return result
+
+
+def first_of(session: Session) -> tuple[Exchange | None, list[Exchange]]:
+    """(the first task, refused tasks that opened an authentication and were sent again after it).
+
+    A task refused for want of credentials and never repeated was the first task all the same; repeated and refused
+    again, it is the last attempt.
+    """
+    challenged = session.challenged
+    if session.first_task is not None:
+        return session.first_task, challenged
+    return (challenged[-1], challenged[:-1]) if challenged else (None, [])
 
 
 def _was_refused(step: Exchange | None) -> bool:
@@ -103,12 +112,15 @@ def _needed(session: Session, before: list[Exchange]) -> tuple[list[Exchange], s
     Of exchanges that were repeated until they succeeded only the success is needed.
     """
     if session.protocol != "mcp":
-        opened = [s for s in before if s.reading is not None and s.reading.role is Role.OPENING]
-        return _successes(_first_chain(opened)), "listed"
-    pages = _successes(_first_chain([s for s in before if _carries(s, "tools/list")]))
+        opened = [s for s in before if s.reading is not None and s.reading.role is Role.OPENING and not is_preflight(s)]
+        return _received(_first_listing(opened)), "listed"
+    pages = _first_listing([s for s in before if _carries(s, "tools/list")])
     if session.era() == "modern":
         probes = _successes([s for s in before if _operation(s) == "server/discover"])
-        return probes[:1] + pages, "listed" if pages else "assumed"
+        adopted = [s for s in probes if s.answer is not None and s.answer.ok]
+        if pages and not adopted:
+            return pages, "listed"  # refused, and the client went on: it knew the era without it
+        return (adopted or probes)[:1] + pages, "listed" if pages else "assumed"
     opened = [s for s in before if _operation(s) == "initialize"]
     if not opened:
         return pages, "listed"
@@ -116,6 +128,16 @@ def _needed(session: Session, before: list[Exchange]) -> tuple[list[Exchange], s
     if not accepted:
         return [], "assumed"
     return _successes(opened)[:1] + _successes(accepted)[:1] + pages, "listed" if pages else "assumed"
+
+
+def _received(attempts: list[Exchange]) -> list[Exchange]:
+    """Cards, or agent lists, or single agents: of the one that came, whole; all when none did."""
+    operations = dict.fromkeys(_operation(s) for s in attempts)
+    for operation in operations:
+        pages = [s for s in attempts if _operation(s) == operation]
+        if all(s.answer is not None and s.answer.ok for s in pages):
+            return pages
+    return attempts
 
 
 def _operation(step: Exchange) -> str:
@@ -129,24 +151,33 @@ def _carries(step: Exchange, method: str) -> bool:
     return step.batched and any(m.method == method for m in step.messages if m.direction == "up")
 
 
-def _first_chain(listings: list[Exchange]) -> list[Exchange]:
-    """The first listing with its pages and retries: up to the next one that starts from the first page again."""
-    chain: list[Exchange] = []
+def _first_listing(listings: list[Exchange]) -> list[Exchange]:
+    """What the first listing that was received whole needed: its pages, each as it was answered well. A listing goes up
+    to the next one that starts from the first page again. Without a whole one: what the last one lacks or has."""
+    chains: list[list[Exchange]] = []
     for step in listings:
         reading = step.reading
-        if reading is not None and reading.cursor is None and any(s.answer and s.answer.ok for s in chain):
+        again = reading is not None and reading.cursor is None
+        if not chains or (again and any(s.answer and s.answer.ok for s in chains[-1])):
+            chains.append([])
+        chains[-1].append(step)
+    found: list[Exchange] = []
+    for chain in chains:
+        found = _successes(chain)
+        if all(s.answer is not None and s.answer.ok for s in found):
             break
-        chain.append(step)
-    return chain
+    return found
 
 
 def _successes(attempts: list[Exchange]) -> list[Exchange]:
-    """For each page the attempt that went well, or its last attempt."""
+    """For each page the attempt that went well, or its last attempt; of a later page asked for again and again the last
+    one that did."""
     best: dict[tuple[str, str | None], Exchange] = {}
     for step in attempts:
         reading = step.reading
         key = (reading.operation, reading.cursor) if reading is not None else ("", None)
         known = best.get(key)
-        if known is None or known.answer is None or not known.answer.ok:
+        good = step.answer is not None and step.answer.ok
+        if known is None or known.answer is None or not known.answer.ok or (good and key[1] is not None):
             best[key] = step
     return list(best.values())

@@ -67,6 +67,7 @@ class Session:
     tasks: list[Operation] = field(default_factory=list)
     task_exchanges: list[Exchange] = field(default_factory=list)
     first_task: Exchange | None = None
+    first_operation: Operation | None = None
     operations: int = 0
     task_count: int = 0
     task_retries: int = 0
@@ -94,7 +95,8 @@ class Session:
     fingerprints: set[bytes] = field(default_factory=set)
     """Of its metadata documents, once folded."""
     exchanges: int = 0
-
+    worked: bool = False
+    """It has had a task, and is searched for by its counter only."""
     folded: bool = False
     """Its handshake has been made, and its exchanges were let go of."""
 
@@ -114,6 +116,7 @@ class Session:
         self.steps = self.streams = self.others = self.challenged = self.task_exchanges = _NONE
         self.tasks = _NO_TASKS
         self.links = _NO_LINKS
+        self.first_operation = None
         if self.first_task is not None:
             self.first_task = _A_TASK
         self.operations = self.task_count = self.task_retries = self.failed_operations = 0
@@ -171,10 +174,15 @@ def is_authentication(step: Exchange) -> bool:
     return answer is not None and answer.cause == "auth-failed"
 
 
+def is_preflight(step: Exchange) -> bool:
+    """A browser's question whether it may send what follows."""
+    return step.reading is not None and step.reading.operation == "preflight"
+
+
 def is_optional(step: Exchange) -> bool:
-    """Its refusal never decides a handshake: extended card, prompts, resources, key and session look-ups."""
+    """Its refusal never decides a handshake: extended card, prompts, resources, key and session look-ups, preflights."""
     reading = step.reading
-    if reading is None:
+    if reading is None or is_preflight(step):
         return True
     if reading.role is Role.SESSION:
         return True

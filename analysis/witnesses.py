@@ -338,7 +338,8 @@ class Witnesses:
         if session.client_name is None:
             session.client_name = reading.client_name
         self.index_answer(session, exchange)
-        if session.first_task is exchange:
+        if session.first_task is not None and not session.worked:
+            session.worked = True
             client = (session.client, session.protocol)
             recent = self._by_client.get(client)
             if recent is not None and session in recent:

@@ -100,7 +100,7 @@ COLUMNS: dict[str, Column] = {
             ("bytes_down", COUNT, "bytes", "HTTP bytes down"),
         )
     },
-    "first_task": Column(TEXT, "", "ok, failed or none", lambda h: h.first_task),
+    "first_task": Column(TEXT, "", "ok, failed or none; unknown where its answer was not captured", lambda h: h.first_task),
     "tasks": Column(COUNT, "", "tasks of the session", lambda h: h.tasks.operations),
     "tasks_failed": Column(COUNT, "", "tasks that failed", lambda h: h.tasks.failed),
     "hops": Column(COUNT, "", "legs the session was seen on", lambda h: len(h.hops)),
