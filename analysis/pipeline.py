@@ -78,6 +78,8 @@ def collector_paused() -> Iterator[None]:
         yield
     finally:
         if was_on:
+            gc.freeze()  # what was made meanwhile counts as old: the next young collection need not go through it
+            gc.unfreeze()
             gc.enable()
 
 
@@ -262,6 +264,10 @@ class Pipeline:
 
     def analysis(self) -> Analysis:
         """The result, once `run` is exhausted."""
+        with collector_paused():
+            return self._analysis()
+
+    def _analysis(self) -> Analysis:
         handshakes = self._results.finish(self.watermark_ns)
         ids = np.empty(len(self._starts), dtype=np.int64)
         ids[np.argsort(np.array(self._starts, dtype=np.int64), kind="stable")] = np.arange(len(ids))
