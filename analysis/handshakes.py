@@ -36,6 +36,8 @@ class Surroundings:
     metadata: Callable[[Sequence[Document] | None], Metadata]
     proxied: Callable[[Session], bool]
     """Whether a session without ids came from an address that has proved to be a proxy."""
+    dns_ms: Callable[[str, str, int], float | None]
+    """Time of the look-up by which a client address learned a server address just before a time."""
     lossy: frozenset[int]
     """Indices of traces with drops on record."""
     refetch_tokens: Callable[[Sequence[Document]], int | None]
@@ -132,6 +134,8 @@ def _numbers(handshake: Handshake, session: Session, found: Readiness, around: S
     known = all(s.link is not None and s.link.syn_ns is not None for s in numbers.path)
     handshake.connect_ms = sum(end - begin for begin, end in setups) / 1e6 if setups or known else None
     handshake.user_wait_ms = _user_wait(members)
+    if first.link is not None:
+        handshake.dns_ms = around.dns_ms(first.link.client.address, first.link.server.address, start)
     if ready_ns is not None:
         handshake.time_to_ready_ms = duration
         if handshake.rtt_client_ms is not None:

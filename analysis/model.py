@@ -77,8 +77,6 @@ class Exchange:
     """End of the answer itself (of its event, on a stream); None without an answer."""
     answer_frame: int | None = None
     """Frame key of the answer's last byte."""
-    answer_down: int | None = None
-    """Bytes down to the end of the answer, for a stream that goes on behind it; None: all of `bytes_down`."""
     cut: str | None = None
     """What cut the response (or the wait for it) short: `fin`, `rst`, `capture`, `gap`; None otherwise."""
     given_up: int | None = None
@@ -134,7 +132,7 @@ class Note:
 
 @dataclass(slots=True)
 class PhaseNumbers:
-    round_trips: int = 0
+    round_trips: int | None = 0
     ms: float | None = 0.0
     """Union of its exchanges' spans."""
     bytes_up: int | None = 0
@@ -189,6 +187,8 @@ class Hop:
     client: str
     server: str
     client_port: int | None = None
+    trace: int | None = None
+    """Index of the trace it was seen in."""
     start: int | None = None
     time_to_ready_ms: float | None = None
     round_trips: int | None = None
@@ -234,6 +234,8 @@ class Handshake:
     wire_time_ms: float | None = None
     user_wait_ms: float | None = None
     time_to_outcome_ms: float | None = None
+    dns_ms: float | None = None
+    """Look-up of the server's name by this client just before start; None when none was captured."""
     connect_ms: float | None = None
     tls_ms: float | None = None
     round_trips: int | None = 0

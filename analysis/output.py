@@ -182,6 +182,7 @@ def handshake_json(h: Handshake) -> dict[str, Any]:
         "frames": [trace, first, frame_of(h.frames[1])[1]],
         "notes": [note_json(n) for n in h.notes],
         "auth": h.auth,
+        "dns_ms": number(h.dns_ms),
     }
 
 

@@ -22,6 +22,9 @@ from hsa.dissectors.reading import Document, Role
 FAILED_WINDOW_NS = 3_000_000_000
 """Failed attempts to connect this long before a handshake belong to it."""
 
+LOOKUP_WINDOW_NS = 5_000_000_000
+"""A look-up of the server's name this long before a handshake belongs to it."""
+
 FAULTS_KEPT = 64
 """Faults of our own that are listed with their place; all are counted."""
 
@@ -177,6 +180,7 @@ class Results:
             failed_during=self._failed_during,
             metadata=self._metadata,
             proxied=self._assembler.witnesses.proxied,
+            dns_ms=self._dns_ms,
             lossy=frozenset(t.index for t in self._driver.traces if t.dropped),
             refetch_tokens=self._tokens,
         )
@@ -202,6 +206,12 @@ class Results:
                 if authority in hosts:
                     found.append(attempt)
         return found
+
+    def _dns_ms(self, client: str, server: str, before_ns: int) -> float | None:
+        lookup = self._driver.names.looked_up(client, server, before_ns, LOOKUP_WINDOW_NS)
+        if lookup is None or lookup.answered_ns is None:
+            return None
+        return max(0, lookup.answered_ns - lookup.asked_ns) / 1e6
 
     def _metadata(self, documents: Sequence[Document] | None) -> Metadata:
         return metadata(documents, self._options, self._tokenizer)

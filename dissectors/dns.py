@@ -75,6 +75,15 @@ class Names:
         """The name that was asked for when an answer last gave this address; None when none did."""
         return self._names.get(address)
 
+    def looked_up(self, client: str, address: str, before_ns: int, window_ns: int) -> Lookup | None:
+        """The answered look-up by which `client` last learned `address`, in the window before `before_ns`."""
+        for lookup in reversed(self.lookups):
+            if lookup.asked_ns < before_ns - window_ns:
+                return None
+            if lookup.client == client and address in lookup.addresses and (lookup.answered_ns or 0) <= before_ns:
+                return lookup
+        return None
+
     def message(self, data: bytes, t_ns: int, client: str, server: str, port: int) -> DnsMessage | None:
         """Take one message between `client` (from its `port`) and the name server `server`."""
         message = parse(data)

@@ -65,6 +65,7 @@ _SIMPLE: tuple[tuple[str, str, str, str], ...] = (
     ("wire_time_ms", NUMBER, "ms", "time with an exchange or set-up outstanding"),
     ("user_wait_ms", NUMBER, "ms", "part in which a person was authorising"),
     ("time_to_outcome_ms", NUMBER, "ms", "for errors: to the end of the deciding answer"),
+    ("dns_ms", NUMBER, "ms", "look-up of the server's name just before start"),
     ("connect_ms", NUMBER, "ms", "TCP set-up on the critical chain"),
     ("tls_ms", NUMBER, "ms", "TLS set-up on the critical chain"),
     ("round_trips", COUNT, "", "answered exchanges of handshake phases"),
@@ -100,7 +101,9 @@ COLUMNS: dict[str, Column] = {
             ("bytes_down", COUNT, "bytes", "HTTP bytes down"),
         )
     },
-    "first_task": Column(TEXT, "", "ok, failed or none; unknown where its answer was not captured", lambda h: h.first_task),
+    "first_task": Column(
+        TEXT, "", "ok, failed or none; unknown where its answer was not captured", lambda h: h.first_task
+    ),
     "tasks": Column(COUNT, "", "tasks of the session", lambda h: h.tasks.operations),
     "tasks_failed": Column(COUNT, "", "tasks that failed", lambda h: h.tasks.failed),
     "hops": Column(COUNT, "", "legs the session was seen on", lambda h: len(h.hops)),

@@ -55,6 +55,14 @@ def test_names_over_udp() -> None:
     assert (lookup.client, lookup.server, lookup.name, lookup.code) == (CLIENT, SERVER, "agent.example", 0)
     assert (lookup.asked_ns, lookup.answered_ns) == (EPOCH, EPOCH + 3 * MS)
     assert decoder.other == {"udp": 3}
+    for client, address, before_ns, found in (
+        (CLIENT, "203.0.113.9", EPOCH + 4 * MS, lookup),
+        (CLIENT, "203.0.113.9", EPOCH + 2 * MS, None),  # not answered yet
+        (CLIENT, "203.0.113.8", EPOCH + 4 * MS, None),  # another address
+        (SERVER, "203.0.113.9", EPOCH + 4 * MS, None),  # another client
+        (CLIENT, "203.0.113.9", EPOCH + 4000 * MS, None),  # too long ago
+    ):
+        assert names.looked_up(client, address, before_ns, 1000 * MS) is found
 
 
 @pytest.mark.parametrize("rows", [65536, 1])
