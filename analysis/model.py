@@ -360,8 +360,10 @@ class Analysis:
     """(file, why it cannot be read as a capture)."""
     exchange_ids: dict[int, int] = field(default_factory=dict)
     """Serial to id (rank by request start over all exchanges of the capture)."""
-    packets_by_link_type: dict[int, int] = field(default_factory=dict)
+    unknown_link_types: dict[int, int] = field(default_factory=dict)
+    """LINKTYPE number to packets of a link type that is not decoded."""
     protocols_not_tcp: dict[str, int] = field(default_factory=dict)
+    """Name (or number) to packets of protocols beside TCP."""
     undecoded: dict[str, int] = field(default_factory=dict)
     """Reason to number of connections that were not decoded."""
     bugs: int = 0

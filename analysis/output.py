@@ -92,7 +92,7 @@ def analysis_json(analysis: Analysis, groups: Sequence[Group] | None = None, *, 
         "damage": [damage_json(d) for d in analysis.damage],
         "errors": [{"file": file, "reason": reason} for file, reason in analysis.errors],
         "undecoded": dict(analysis.undecoded),
-        "packets_by_link_type": {link_type(n): count for n, count in analysis.packets_by_link_type.items()},
+        "unknown_link_types": {link_type(n): count for n, count in analysis.unknown_link_types.items()},
         "protocols_not_tcp": dict(analysis.protocols_not_tcp),
         "bugs": analysis.bugs,
     }

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from hsa.analysis.afterwards import add_late
 from hsa.analysis.assembly import Assembler
 from hsa.analysis.handshakes import Surroundings, build
 from hsa.analysis.late_answers import LateAnswers
 from hsa.analysis.model import Analysis, ConnectionCounts, DamageFact, Exchange, Handshake, Metadata, Note
-from hsa.analysis.operations import failures
 from hsa.analysis.options import Options
 from hsa.analysis.outcome import End
 from hsa.analysis.session import Session
 from hsa.analysis.tokens import Tokenizer, metadata
-from hsa.analysis.unchanged import fingerprint
+from hsa.analysis.unchanged import fingerprints
 from hsa.capture.records import frame_of
 from hsa.dissectors.connection import Connection, Endpoint, FailedConnection
 from hsa.dissectors.driver import Driver
@@ -110,7 +110,7 @@ class Results:
         """Let go of the exchanges of a folded session."""
         self._assembler.witnesses.forget(session)
         self._late.forget(session)
-        prints = {fingerprint(d) for s in session.steps if s.answer is not None for d in s.answer.documents}
+        prints = fingerprints(session.steps)
         for step in [*session.steps, *session.streams, *session.others, *session.challenged, *session.task_exchanges]:
             step.inner = None  # the other half of the pair keeps `outer`: no cycle is left
         session.fold(self._prints.setdefault(frozenset(prints), prints))
@@ -125,24 +125,12 @@ class Results:
         live = set(self._assembler.sessions)
         for session, handshake in self._handshakes:
             if session not in live:
-                self._add_late(session, handshake)
+                add_late(handshake, session, self._tokens)
         self._handshakes.sort(key=lambda pair: (pair[1].start, pair[0].serial))
         for number, (_, handshake) in enumerate(self._handshakes):
             handshake.id = number
         self._by_session = {id(session): handshake for session, handshake in self._handshakes}
         return [handshake for _, handshake in self._handshakes]
-
-    def _add_late(self, session: Session, handshake: Handshake) -> None:
-        """Tasks and refetches that came after the session was folded."""
-        handshake.tasks.operations += session.operations
-        handshake.tasks.exchanges += session.task_count
-        handshake.tasks.retries += session.task_retries
-        handshake.tasks.failed += failures(session)
-        for step in session.steps:
-            if step.reading is not None and step.reading.role in (Role.LISTING, Role.OPENING):
-                handshake.refetches.exchanges += 1
-                handshake.refetches.bytes_up += step.bytes_up
-                handshake.refetches.bytes_down += step.bytes_down
 
     def agent_connection(self, connection: Connection) -> None:
         """Count a connection that carries agent traffic, once."""
@@ -261,6 +249,8 @@ class Results:
             detail = f"{row.layer}: {row.detail}" if row.layer else row.detail
             analysis.damage.append(DamageFact(row.kind, row.count, row.bytes, list(row.frames), detail))
         analysis.undecoded = dict(driver.undecoded)
+        analysis.unknown_link_types = dict(driver.packets.unknown_links)
+        analysis.protocols_not_tcp = dict(driver.packets.other)
         analysis.damage += self._faults
         analysis.bugs = driver.bugs + self._bugs
         analysis.notes = [Note(kind, count, (), detail) for kind, count, detail in driver.notes]

@@ -39,7 +39,7 @@ BASES = (
     "recorded/s1.mcp-legacy-sse.pcap",
 )
 UNCOMPARED = {
-    "traces", "frames", "captured_bytes_up", "captured_bytes_down", "packets_by_link_type", "protocols_not_tcp", "low",
+    "traces", "frames", "captured_bytes_up", "captured_bytes_down", "unknown_link_types", "protocols_not_tcp", "low",
     "high",
 }  # fmt: skip
 SIZES = re.compile(r"(bytes|B)_(up|down)$|^bytes_|_body$")

@@ -162,6 +162,10 @@ def _remarks(analysis: Analysis) -> Iterator[str]:
         shown = [f"{reason} ({words.number('connection', n)})" for reason, n in undecoded[:REASONS_SHOWN]]
         more = len(undecoded) - REASONS_SHOWN
         yield f"not decoded: {', '.join(shown)}" + (f" and {words.number('reason', more)} more" if more > 0 else "")
+    unknown = analysis["unknown_link_types"]
+    if unknown:
+        shown = [f"link type {name} ({words.number('packet', n)})" for name, n in list(unknown.items())[:REASONS_SHOWN]]
+        yield f"not decoded: {', '.join(shown)}"
     for damage in analysis["damage"][:REASONS_SHOWN]:
         where = f" at frame {damage['frames'][0][1]}" if damage["frames"] else ""
         detail = f": {shorten(damage['detail'], 60)}" if damage["detail"] else ""
