@@ -49,8 +49,7 @@ def down_until(step: Exchange, limit_ns: int | None) -> int:
     by then."""
     if not step.standing or limit_ns is None:
         return step.bytes_down
-    by_then = [end for t, end in step.marks if t <= limit_ns]
-    return max(by_then) if by_then else min(step.bytes_down, step.answer_down or step.bytes_down)
+    return max((end for t, end in step.marks if t <= limit_ns), default=step.bytes_down)
 
 
 def count(steps: Sequence[Exchange], limit_ns: int | None) -> Numbers:
@@ -73,12 +72,12 @@ def count(steps: Sequence[Exchange], limit_ns: int | None) -> Numbers:
         spans.setdefault(phase.value, []).append((start_of(step), end_of(step)))
         if is_round_trip(step):
             trips.append(step)
-            part.round_trips += 1
+            part.round_trips = (part.round_trips or 0) + 1
             if step.link is not None:
                 numbers.connections[step.link] = None
             if step.answer is not None and step.answer.cause == "redirect-not-followed":
                 numbers.redirects += 1
-        else:
+        elif not step.unseen:
             numbers.attempts += 1
         if _repeats(seen, step):
             numbers.retries += 1
@@ -101,5 +100,7 @@ def _repeats(seen: dict[tuple[object, ...], Exchange], step: Exchange) -> bool:
     if before is None:
         return False
     if before.answer is None:
-        return True
-    return refused(before) and before.answer.cause != "redirect-not-followed"
+        return not before.unseen
+    if before.answer.cause == "redirect-not-followed":
+        return False
+    return refused(before) and end_of(before) <= start_of(step)

@@ -11,8 +11,8 @@ from itertools import pairwise
 from hsa.analysis.model import Exchange, Handshake, Note
 from hsa.analysis.outcome import End
 from hsa.analysis.readiness import Readiness, judge, start_of
-from hsa.analysis.session import Session, end_of, is_optional, refused
-from hsa.analysis.unchanged import fingerprint, unchanged
+from hsa.analysis.session import Session, end_of, is_optional, refused, refused_as_gone
+from hsa.analysis.unchanged import fingerprint, fingerprints, unchanged
 from hsa.capture.records import frame_of
 from hsa.dissectors.reading import Role
 
@@ -34,6 +34,22 @@ def notes(handshake: Handshake, session: Session, found: Readiness, end: End) ->
     if handshake.user_wait_ms:
         add("user-wait", (), f"a person was authorising for {handshake.user_wait_ms / 1000:.1f} s")
     handshake.notes.extend(add.found.values())
+
+
+def late_notes(handshake: Handshake, session: Session) -> None:
+    """Notes on what came after the session was folded, added to those that are there."""
+    add = _Collector(handshake)
+    found = Readiness(later=session.steps, first_task=session.first_task)
+    _losses(add, session)
+    _streams(add, session)
+    _answers(add, session, found)
+    for note in add.found.values():
+        known = next((n for n in handshake.notes if (n.kind, n.detail) == (note.kind, note.detail)), None)
+        if known is None:
+            handshake.notes.append(note)
+        else:
+            known.count += note.count
+            known.frames = (known.frames + note.frames)[:FRAMES_KEPT]
 
 
 class _Collector:
@@ -67,8 +83,7 @@ def _history(add: _Collector, session: Session, found: Readiness) -> None:
         return
     detail = "after the session was lost" if previous.was_lost() else ""
     add("repeat", found.members[:1], detail)
-    known = {fingerprint(d) for s in previous.steps if s.answer is not None for d in s.answer.documents}
-    known |= previous.fingerprints
+    known = fingerprints(previous.steps) | previous.fingerprints
     ours = [(s, d) for s in found.members if s.answer is not None for d in s.answer.documents]
     if ours and all(fingerprint(d) in known for _, d in ours):
         add("unchanged", [s for s, _ in ours][:1], "the metadata is the same as at the handshake before")
@@ -79,13 +94,16 @@ def _usage(add: _Collector, handshake: Handshake, session: Session, found: Readi
         add("never-used", found.members[:1], "no task was sent")
     if handshake.outcome == "abandoned" and session.ids:
         add("unused-session", found.members[:1], "a session id was issued and never used for a task")
-    if session.task_exchanges:
-        gone = [e for e in session.task_exchanges if e.status in (400, 404) and e.reading and e.reading.session]
-        last = session.task_exchanges[-1]
-        if len(gone) > 1 and last in gone:
-            add("session-lost", gone, "the client went on with a session id that the server had forgotten")
-        if any(e.status == 400 for e in gone):
-            add("conformance", [e for e in gone if e.status == 400], "HTTP 400 where 404 is due for an unknown session")
+    _losses(add, session)
+
+
+def _losses(add: _Collector, session: Session) -> None:
+    """Tasks sent with an id that the server no longer knew."""
+    gone = [e for e in session.task_exchanges if refused_as_gone(e)]
+    if len(gone) > 1 and session.task_exchanges[-1] is gone[-1]:
+        add("session-lost", gone, "the client went on with a session id that the server had forgotten")
+    if any(e.status == 400 for e in gone):
+        add("conformance", [e for e in gone if e.status == 400], "HTTP 400 where 404 is due for an unknown session")
 
 
 def _streams(add: _Collector, session: Session) -> None:
@@ -157,7 +175,9 @@ def _answers(add: _Collector, session: Session, found: Readiness) -> None:
             f"{changes} changes announced, {followed} followed by a new listing",
             count=changes,
         )
-    same = unchanged([*members], [s for s in found.after if s.reading is not None and s.reading.role is Role.LISTING])
+    same = unchanged(
+        fingerprints(members), [s for s in found.after if s.reading is not None and s.reading.role is Role.LISTING]
+    )
     if same:
         add("unchanged", same, "listed again before the first task, nothing had changed")
     for step in [*members, *found.after, *found.later, *session.streams, *session.others, *session.task_exchanges]:

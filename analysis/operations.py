@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from hsa.analysis.model import Exchange
-from hsa.analysis.session import OPERATIONS_KEPT, Operation, Session, end_of, failed, is_authentication
+from hsa.analysis.session import OPERATIONS_KEPT, Operation, Session, end_of, failed, is_authentication, refused_as_gone
 from hsa.dissectors.reading import Reading, Role
 
 _OPERATION_IDS = ("task:", "run:")
@@ -24,9 +24,8 @@ def add_task(session: Session, exchange: Exchange, reading: Reading) -> None:
         else:
             session.challenged.append(exchange)
             return
-    elif session.first_task is None and session.challenged:
-        if not _repeats(session, session.challenged[-1], exchange):
-            _settle(session)
+    elif session.challenged and not _repeats(session, session.challenged[-1], exchange):
+        _settle(session)
     _book(session, exchange, reading)
 
 
@@ -121,7 +120,7 @@ def _taken_over(session: Session, exchange: Exchange, reading: Reading) -> Opera
         return None
     lost = before.tasks[-1]
     last = lost.last
-    if last is None or last.reading is None or last.status not in (400, 404) or not last.reading.session:
+    if last is None or last.reading is None or not refused_as_gone(last):
         return None
     if (last.reading.operation, last.reading.subject) != (reading.operation, reading.subject):
         return None

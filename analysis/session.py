@@ -105,7 +105,7 @@ class Session:
 
     def was_lost(self) -> bool:
         """A request with its id was refused as one refuses an id that is gone."""
-        return self.lost or any(e.status in (400, 404) and e.reading and e.reading.session for e in self.task_exchanges)
+        return self.lost or any(map(refused_as_gone, self.task_exchanges))
 
     def fold(self, fingerprints: set[bytes]) -> None:
         """Keep what later exchanges are joined by, and nothing else."""
@@ -153,6 +153,13 @@ def refused(step: Exchange) -> bool:
     return step.answer is not None and not step.answer.ok
 
 
+def refused_as_gone(step: Exchange) -> bool:
+    """A request with a session id, refused as one refuses an id that is gone: 404, or 400 with words about it."""
+    if step.reading is None or not step.reading.session or step.answer is None or step.answer.ok:
+        return False
+    return step.status == 404 or (step.status == 400 and "session" in (step.answer.detail or "").lower())
+
+
 def failed(step: Exchange) -> bool:
     """Refused, or never answered."""
     return step.answer is None or not step.answer.ok
@@ -164,6 +171,35 @@ def end_of(step: Exchange) -> int:
         if moment is not None:
             return moment
     return 0
+
+
+def location_of(step: Exchange) -> str | None:
+    """Host and port that a redirect names; None without a redirect, or within the same host."""
+    location = step.answer.location if step.answer is not None else None
+    return authority_of(location) if location is not None else None
+
+
+def authority_of(url: str) -> str | None:
+    """Host and port of an absolute URL (the port also where it is the scheme's own); None for a path or no URL."""
+    scheme, separator, rest = url.partition("//")
+    if not separator or scheme.lower() not in ("", "http:", "https:"):
+        return None
+    for end in "/?#":
+        rest = rest.partition(end)[0]
+    host = rest.rpartition("@")[2].lower()
+    if not host or ":" in host.rpartition("]")[2]:
+        return host or None
+    return f"{host}:{443 if scheme.lower() == 'https:' else 80}"
+
+
+def names(url: str, authority: str | None, server: str) -> bool:
+    """Whether a URL names this authority (as in Host) or this address and port."""
+    named = authority_of(url)
+    if named is None:
+        return False
+    if named == server:
+        return True
+    return authority is not None and authority.lower() in (named, named.removesuffix(":80"), named.removesuffix(":443"))
 
 
 def is_authentication(step: Exchange) -> bool:
@@ -180,7 +216,7 @@ def is_preflight(step: Exchange) -> bool:
 
 
 def is_optional(step: Exchange) -> bool:
-    """Its refusal never decides a handshake: extended card, prompts, resources, key and session look-ups, preflights."""
+    """Its refusal never decides a handshake: extended card, prompts, resources, keys, session look-ups, preflights."""
     reading = step.reading
     if reading is None or is_preflight(step):
         return True

@@ -65,6 +65,13 @@ def slow_start_rounds(sizes: Iterable[int]) -> int:
     return extra
 
 
+def bytes_to_answer(step: Exchange) -> int:
+    """Bytes down to the end of the answer: of a stream that goes on behind it, its head and events up to there."""
+    if not step.standing:
+        return step.bytes_down
+    return max((end for t, end in step.marks if t <= end_of(step)), default=step.bytes_down)
+
+
 def network_round_trips(path: Sequence[Exchange], opened: Sequence[Connection]) -> int:
     """Round trips that a real link charges on this chain: its exchanges, the TCP set-up of the connections opened for
     it, and the slow-start rounds of large answers."""
@@ -72,10 +79,43 @@ def network_round_trips(path: Sequence[Exchange], opened: Sequence[Connection]) 
     by_link: dict[Connection, list[int]] = {}
     for step in path:
         if step.link is not None:
-            by_link.setdefault(step.link, []).append(step.answer_down or step.bytes_down)
+            by_link.setdefault(step.link, []).append(bytes_to_answer(step))
     for sizes in by_link.values():
         extra += slow_start_rounds(sizes)
     return len(path) + sum(1 for link in by_link if link in opened) + extra
+
+
+def outstanding(
+    steps: Iterable[Exchange], setups: Iterable[tuple[int, int]], start_ns: int, last_ns: int
+) -> list[tuple[int, int]]:
+    """Spans within [start, last] with an exchange or a connection set-up under way; what a browser does while a person
+    authorises is none of it."""
+    spans = []
+    for step in steps:
+        if step.reading is not None and step.reading.operation == "authorize":
+            continue
+        end = end_of(step) if step.answer is not None else (step.given_up or last_ns)
+        spans.append((max(start_ns, start_of(step)), min(end, last_ns)))
+    spans += [(max(start_ns, begin), min(end, last_ns)) for begin, end in setups]
+    return spans
+
+
+PERSONAL_GRANTS = (None, "authorization_code", "urn:ietf:params:oauth:grant-type:device_code")
+"""Token requests that a person's consent comes before (None: the capture does not show the grant)."""
+
+
+def user_wait_ms(steps: Sequence[Exchange]) -> float | None:
+    """From the last answer that the client had before a token request that follows a person's consent to that request;
+    None without one. What the browser got in between is no answer to the client."""
+    waited: float | None = None
+    for i, step in enumerate(steps):
+        reading = step.reading
+        if reading is None or reading.operation != "token" or reading.subject not in PERSONAL_GRANTS:
+            continue
+        ends = [end_of(s) for s in steps[:i] if s.answer and s.reading and s.reading.operation != "authorize"]
+        if ends:
+            waited = (waited or 0.0) + max(0, start_of(step) - max(ends)) / 1e6
+    return waited
 
 
 def halves_ms(links: Iterable[Connection]) -> tuple[float | None, float | None]:

@@ -6,7 +6,7 @@ server puts beside it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from hashlib import blake2b
 
@@ -33,14 +33,19 @@ def _fingerprint(data: bytes) -> bytes:
     return blake2b(data, digest_size=16).digest()
 
 
-def unchanged(before: Sequence[Exchange], again: Sequence[Exchange]) -> list[Exchange]:
-    """Those of `again` whose documents were all served before (by `before` or earlier in `again`), or answered 304."""
-    known = {(d.kind, fingerprint(d)) for s in before if s.answer is not None for d in s.answer.documents}
+def fingerprints(steps: Iterable[Exchange]) -> set[bytes]:
+    """Of all documents that these exchanges were answered with."""
+    return {fingerprint(d) for s in steps if s.answer is not None for d in s.answer.documents}
+
+
+def unchanged(known: set[bytes], again: Sequence[Exchange]) -> list[Exchange]:
+    """Those of `again` whose documents were all served before (`known`, or earlier in `again`), or answered 304."""
+    known = set(known)
     same = []
     for step in again:
         if step.answer is None or not step.answer.ok:
             continue
-        prints = {(d.kind, fingerprint(d)) for d in step.answer.documents}
+        prints = fingerprints([step])
         if (prints and prints <= known) or step.status == 304:
             same.append(step)
         known |= prints

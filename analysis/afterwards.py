@@ -1,0 +1,57 @@
+"""What a client did after its first task: metadata fetched again, and what came once the session had been folded."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from hsa.analysis.model import Exchange, Handshake, Refetches
+from hsa.analysis.notes import late_notes
+from hsa.analysis.operations import failures, settle, succeeded
+from hsa.analysis.session import Session
+from hsa.analysis.unchanged import unchanged
+from hsa.dissectors.reading import Document, Role
+
+CountTokens = Callable[[Sequence[Document]], int | None]
+
+
+def refetches(later: Sequence[Exchange], known: set[bytes], tokens: CountTokens) -> Refetches:
+    """Listings and cards fetched again; `known`: fingerprints of the documents served before."""
+    again = [s for s in later if _fetches(s)]
+    documents = [d for s in again if s.answer is not None for d in s.answer.documents]
+    return Refetches(
+        exchanges=len(again),
+        unchanged=len(unchanged(known, again)),
+        bytes_up=sum(s.bytes_up for s in again),
+        bytes_down=sum(s.bytes_down for s in again),
+        tokens=tokens(documents) if documents else 0,
+    )
+
+
+def _fetches(step: Exchange) -> bool:
+    """A listing or a card; an `initialize` sent again has its own note."""
+    reading = step.reading
+    if reading is None or reading.role not in (Role.LISTING, Role.OPENING):
+        return False
+    return reading.operation not in ("initialize", "GET endpoint", "preflight")
+
+
+def add_late(handshake: Handshake, session: Session, tokens: CountTokens) -> None:
+    """Add to the handshake of a folded session what came after that."""
+    settle(session)
+    tasks = handshake.tasks
+    tasks.operations += session.operations
+    tasks.exchanges += session.task_count
+    tasks.retries += session.task_retries
+    tasks.failed += failures(session)
+    if handshake.first_task == "none" and session.first_operation is not None:
+        good = succeeded(session.first_operation)
+        handshake.first_task = None if good is None else "ok" if good else "failed"
+        handshake.notes = [n for n in handshake.notes if n.kind not in ("never-used", "unused-session")]
+    more = refetches(session.steps, session.fingerprints, tokens)
+    sums = handshake.refetches
+    sums.exchanges += more.exchanges
+    sums.unchanged += more.unchanged
+    sums.bytes_up += more.bytes_up
+    sums.bytes_down += more.bytes_down
+    sums.tokens = None if sums.tokens is None or more.tokens is None else sums.tokens + more.tokens
+    late_notes(handshake, session)
