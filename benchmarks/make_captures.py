@@ -17,45 +17,38 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks.sessions import download, mcp_legacy
+from benchmarks.sessions import download, interactive, mcp_legacy
 from benchmarks.wire import GLOBAL_HEADER, START_US, Packet, address, write
 
 FOLDER = Path(__file__).resolve().parent.parent / "bench-data"
 MIXED_PACKETS = 1_000_000
+MIXED_SPAN_US = 60_000_000
+INTERACTIVE = 300
+"""Long-lived encrypted connections of small records in the mixed capture."""
 DENSE_SECONDS = 240
 SCAN_SYNS = 2_000_000
 
 
 def mixed(path: str) -> int:
-    """Agent sessions among downloads; gives the number of packets."""
+    """Agent sessions among downloads and interactive connections; gives the number of packets."""
     rng = random.Random(1)
     noise = rng.randbytes(64 * 1448)
     packets: list[Packet] = []
-    span_us = 60_000_000
     for i in range(200):
-        start = START_US + rng.randrange(span_us)
-        packets.extend(_session(i, start)[0])
-    number = 0
+        packets.extend(_session(i, START_US + rng.randrange(MIXED_SPAN_US))[0])
+
+    def ends(number: int, port: int) -> tuple[int, int, tuple[int, int], int]:
+        client, server = address("192.0.2.1") + rng.randrange(60), address("203.0.113.1") + rng.randrange(90)
+        return client, 20_000 + number % 40_000, (server, port), START_US + rng.randrange(MIXED_SPAN_US)
+
+    for number in range(INTERACTIVE):
+        packets.extend(interactive(*ends(number, 443), 320, noise, rng))
     while len(packets) < MIXED_PACKETS:
         number += 1
-        client = address("192.0.2.1") + rng.randrange(60)
-        server = (address("203.0.113.1") + rng.randrange(90), 0)
         tls = rng.random() < 0.65
-        size = int(rng.paretovariate(1.15) * 16_000)
+        size = int(rng.paretovariate(1.1) * 60_000)
         size = min(size, 12_000_000, (MIXED_PACKETS - len(packets)) * 950 + 1000)
-        start = START_US + rng.randrange(span_us)
-        packets.extend(
-            download(
-                client,
-                20_000 + number % 40_000,
-                (server[0], 443 if tls else 80),
-                start,
-                size,
-                rng.randrange(20, 400),
-                noise,
-                tls,
-            )
-        )
+        packets.extend(download(*ends(number, 443 if tls else 80), size, rng.randrange(20, 400), noise, tls))
     write(path, packets)
     return len(packets)
 

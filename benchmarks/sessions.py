@@ -213,3 +213,21 @@ def download(
     tcp.now_us += tcp.delay_us
     tcp.close()
     return tcp.packets
+
+
+def interactive(
+    client: int, port: int, server: tuple[int, int], start_us: int, records: int, noise: bytes, rng: random.Random
+) -> list[Packet]:
+    """A long-lived encrypted connection with small records both ways: a chat, a remote desktop, a message queue."""
+    tcp = Link((client, port), server, start_us, 8_000)
+    tcp.seq = [rng.getrandbits(32), rng.getrandbits(32)]
+    tcp.open()
+    tcp.send(0, b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + noise[:506])
+    tcp.send(1, b"\x16\x03\x03\x00\x7a\x02\x00\x00\x76\x03\x03" + noise[:116] + b"\x17\x03\x03\x05\xdc" + noise[:1500])
+    for _ in range(records):
+        size = 30 + rng.randrange(400)
+        at = rng.randrange(4_000)
+        tcp.now_us += rng.randrange(200_000)
+        tcp.send(rng.randrange(2), b"\x17\x03\x03" + size.to_bytes(2, "big") + noise[at : at + size])
+    tcp.close()
+    return tcp.packets
