@@ -54,6 +54,11 @@ class Pairing:
             self.dropped += 1
         queue.append(Pending(number, method, t_first_ns))
 
+    def asked_by(self, t_ns: int) -> bool:
+        """Whether a client that does not pipeline had sent another request by `t_ns`: then the response in progress
+        had ended."""
+        return not self._pipelined and any(p.number >= 0 and p.t_first_ns <= t_ns for p in self._queue)
+
     def hole(self, t_ns: int) -> None:
         """Requests may be missing after `t_ns`, the time of the last packet before the hole."""
         if not self._queue or self._queue[-1].number >= 0:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 
 from hsa.dissectors.buffer import LOOK_BYTES
-from hsa.dissectors.contract import C2S, Damage, Gap, Payload, Seen
+from hsa.dissectors.contract import C2S, S2C, Damage, Gap, Payload, Seen
 from hsa.dissectors.http1_head import find_start
 from hsa.dissectors.http1_side import IN_MESSAGE, Side, State
 
@@ -54,6 +54,11 @@ def hunt_chunk(side: Side) -> bool:
         return False
     found, keep = find_start(side.direction, text, at, closing)
     if boundary >= 0 and (found < 0 or boundary < found):
+        if side.why == "gap":
+            seen = buffer.seen(buffer.at, buffer.at + 1)
+            if side.direction is S2C and side.pairing.asked_by(seen.t_first_ns):
+                return _ended_in_the_hole(side, seen)
+            side.lost = True
         side.skip(boundary - at)
         side.flush_skipped()
         side.state, side.after_chunk = State.CHUNK_SIZE, text[boundary] == 13
@@ -72,6 +77,14 @@ def hunt_chunk(side: Side) -> bool:
     side.fresh = side.fresh and keep == at
     side.skip(keep - at)
     return keep > at and not whole
+
+
+def _ended_in_the_hole(side: Side, seen: Seen) -> bool:
+    """A chunk follows the hole, but the client has asked for something else since: it is of a later response, whose
+    head was lost."""
+    side.end(None, "gap", side.last or seen)
+    side.loosen(seen)
+    return True
 
 
 def _find_chunk(text: bytes | bytearray, start: int, fresh: bool, closing: bool) -> tuple[int, int]:
@@ -131,6 +144,8 @@ def hole(side: Side, gap: Gap) -> None:
             side.flush_skipped()
         _hand_on(side, gap)
         side.state, side.why, side.rule, side.fresh = State.CHUNK_HUNT, "gap", "", True
+        if side.direction is C2S:  # its end and other requests may be in the hole
+            side.pairing.hole(gap.seen.t_first_ns)
     else:
         side.flush_skipped()
         _lost_bytes(side, size, gap.seen, "between messages" if state is State.START else "while damaged")

@@ -64,6 +64,7 @@ class HttpReader:
         "_inner",
         "_json_bytes",
         "_lone",
+        "_lost_ns",
         "_open",
         "_order",
         "_out",
@@ -93,6 +94,8 @@ class HttpReader:
         self._switched: Http1Switch | None = None
         self._inner: HttpReader | None = None
         self._held: Held | None = None
+        self._lost_ns = -1
+        """End of the last hole among the responses: it may hold the answers to requests from before."""
 
     # ------------------------------------------------------------------ entry points
 
@@ -164,8 +167,7 @@ class HttpReader:
                 self._switch(event)
             else:
                 if event.kind == "gap" and event.missing and event.direction is S2C:
-                    for entry in self._open.values():  # their answers may be in the hole
-                        entry.exchange.damaged = entry.exchange.damaged or entry.exchange.response is None
+                    self._lost_ns = max(self._lost_ns, event.seen.t_last_ns)
                 self._out.append(event)
 
     def _request(self, event: Http1Request) -> None:
@@ -305,6 +307,8 @@ class HttpReader:
                 message.missing += item.size
             if half.entry is not None:
                 half.entry.exchange.damaged = True
+            if message.direction is S2C:
+                self._lost_ns = max(self._lost_ns, item.seen.t_last_ns)
             content.gap(item)
         else:
             message.body_bytes += item.size
@@ -364,6 +368,8 @@ class HttpReader:
             exchange.not_captured = "request"
         elif response is None and not packets[S2C]:
             exchange.not_captured = "response"
+        if response is None and exchange.request is not None and exchange.request.seen.t_first_ns <= self._lost_ns:
+            exchange.damaged = True
         if response is None or not response.complete:
             connection = self._connection
             exchange.reset_ns = min((t for t in connection.rst_ns if t is not None), default=None)

@@ -410,13 +410,13 @@ def _judge(flow: Flow, row: int, t_ns: int, frame: int, out: list[Piece]) -> Non
         if half.hole_ns < 0:
             half.hole_ns, half.hole_packets = t_ns, 0
             continue
+        if _held_back(half):
+            continue  # complete, but it waits for the other direction
         half.hole_packets += 1
         held = half.waiting_bytes + other.waiting_bytes
         age = t_ns - half.hole_ns
         if acked:
             enough = half.hole_packets >= GIVE_UP_PACKETS or held >= GIVE_UP_BYTES or age >= GIVE_UP_NS
-        elif half.waiting and half.waiting[0].start == half.position:
-            continue  # complete, but it waits for the other direction
         elif other.seen:
             enough = half.hole_packets >= LOST_PACKETS or held >= LOST_BYTES or age >= LOST_NS
         else:
