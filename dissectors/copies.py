@@ -11,7 +11,7 @@ from hsa.dissectors.ip import mix
 from hsa.dissectors.packets import Packets
 from hsa.dissectors.reassembly import COPY_NS, WEAK_COPY_NS
 
-BORDER = 2_048
+BORDER = 512
 """Packets on either side of the border between blocks that are compared."""
 
 

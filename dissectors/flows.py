@@ -165,9 +165,9 @@ class Conversations:
         rows = np.flatnonzero(stays)
         moved[rows] = np.arange(len(rows))
         for name, dtype, value in self.COLUMNS:
-            column, old = _fresh(self._capacity, value, dtype), getattr(self, name)[rows]
-            if value or old.any():
-                column[: len(rows)] = old
+            column, kept = _fresh(self._capacity, value, dtype), getattr(self, name)[rows]
+            if value or kept.any():
+                column[: len(rows)] = kept
             setattr(self, name, column)
         self.size = len(rows)
         self.forgotten += old - len(rows)

@@ -185,11 +185,13 @@ class PacketDecoder:
         on_wire = records.original - before
         versions = [4] if bool((found.version == 4).all()) else [4, 6]
         for version in versions:
-            rows = np.flatnonzero(found.version == version) if len(versions) > 1 else np.arange(len(records))
+            rows = np.arange(len(records)) if len(versions) == 1 else np.flatnonzero(found.version == version)
             if not len(rows):
                 continue
-            start, have = found.start[rows], captured[rows]
-            wire = np.maximum(on_wire[rows], have)
+            start, have, wire = found.start, captured, on_wire
+            if len(versions) > 1:
+                start, have, wire = start[rows], have[rows], wire[rows]
+            wire = np.maximum(wire, have)
             if version == 4:
                 ip = ipv4(data, rows, start, have, wire)
             else:
@@ -218,15 +220,13 @@ class PacketDecoder:
     ) -> dict[str, NDArray[Any]]:
         """Columns of the packets in `ip`, all TCP. `end`: where each packet's captured bytes stop."""
         words = data.rows(ip.start, 32).view(">u4")
-        ports = words[:, 0].astype(np.int64)
         control = words[:, 3].astype(np.int64)
-        size = (control >> 28) * 4
+        size = control >> 28 << 2
         good = (end - ip.start >= 14) & (size >= 20) & (ip.length >= size)
         if not good.all():
             self.malformed += int((~good).sum())
-            ip, end, words, ports, control, size = (
-                _take(ip, good), end[good], words[good], ports[good], control[good], size[good],
-            )  # fmt: skip
+            ip, end, words, control, size = _take(ip, good), end[good], words[good], control[good], size[good]
+        ports, option = words[:, 0].astype(np.int64), words[:, 5].astype(np.int64)
         rows = ip.rows
         offset = ip.start + size
         length = ip.length - size
@@ -235,14 +235,22 @@ class PacketDecoder:
         self.short += int(short.sum())
         self.offload += int(ip.offload.sum())
         window = control & 0xFFFF
-        stamp = np.where((words[:, 5] == _TIMESTAMPS) & (size >= 32), words[:, 6].astype(np.int64), 0)
         weak = ip.identification <= 0
+        mark = ip.identification
+        if weak.any():
+            stamp = np.where((option == _TIMESTAMPS) & (size >= 32), words[:, 6].astype(np.int64), 0)
+            mark = np.where(weak, stamp << 16 | window, mark)
+        all_rows = len(rows) == len(records)
+
+        def of(column: NDArray[Any]) -> NDArray[Any]:
+            return column if all_rows else column[rows]
+
         return {
             "rows": rows,
-            "frame": records.frame[rows],
-            "t_ns": records.t_ns[rows],
-            "interface": records.interface[rows],
-            "original": records.original[rows].astype(np.int64),
+            "frame": of(records.frame),
+            "t_ns": of(records.t_ns),
+            "interface": of(records.interface),
+            "original": of(records.original).astype(np.int64),
             "source": ip.source,
             "destination": ip.destination,
             "source_port": ports >> 16,
@@ -255,10 +263,10 @@ class PacketDecoder:
             "offset": offset + base,
             "length": length,
             "captured": captured,
-            "mark": np.where(weak, stamp << 16 | window, ip.identification),
+            "mark": mark,
             "weak": weak,
-            "option": np.where(size > 20, words[:, 5], 0).astype(np.int64),
-            "vlan": vlan[rows],
+            "option": np.where(size > 20, option, 0),
+            "vlan": of(vlan),
             "damage": ip.offload * DAMAGE_OFFLOAD + short * DAMAGE_SHORT,
         }
 
