@@ -8,6 +8,8 @@ from typing import Any
 
 HOPS = ("merged", "all")
 TOKENIZERS = ("o200k_base", "cl100k_base", "none")
+MAX_IDLE_S = 1_000_000_000
+"""30 years: no capture is longer, and as ns it fits 64 bits."""
 
 
 @dataclass(slots=True, frozen=True, kw_only=True)
@@ -68,8 +70,8 @@ class Options:
             raise ValueError(f"hops is {self.hops!r}; it can be {' or '.join(HOPS)}")
         if self.tokenizer not in TOKENIZERS:
             raise ValueError(f"tokenizer is {self.tokenizer!r}; it can be {', '.join(TOKENIZERS)}")
-        if not self.idle_s > 0:
-            raise ValueError("idle must be more than 0 seconds")
+        if not 0 < self.idle_s <= MAX_IDLE_S:
+            raise ValueError(f"idle must be more than 0 seconds, and {MAX_IDLE_S:,} at most")
         if not 0 <= self.price < float("inf"):
             raise ValueError("price must be 0 or more")
         if self.context < 1:

@@ -15,6 +15,7 @@ import operator
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from math import isfinite, nan
 from typing import Any
 
 from hsa.analysis.groups import OUTCOMES, keys
@@ -138,9 +139,12 @@ def _one(tokens: list[str], depth: int) -> tuple[Expression, list[str]]:
     name, sign, value = tokens[:3]
     _check(name)
     try:
-        return Comparison(name, sign, float(value)), tokens[3:]
+        number = float(value)
     except ValueError:
-        raise ExpressionError(f"{name} can be compared with a number only, not with {value!r}") from None
+        number = nan
+    if not isfinite(number):
+        raise ExpressionError(f"{name} can be compared with a number only, not with {value!r}")
+    return Comparison(name, sign, number), tokens[3:]
 
 
 def _check(name: str) -> None:

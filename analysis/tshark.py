@@ -113,7 +113,7 @@ def read_exchanges(
     that are missing, which it does in vain when they were not captured. Raises TsharkMissing, and TsharkFailed when
     tshark cannot read the file at all; a file that ends early gives what is before its end and a `complaint`.
     """
-    command = [_tshark(), "-n", "-2", "-r", path, "-Y", "http", "-T", "pdml", "-J", "ip ipv6 tcp http"]
+    command = [_tshark(), "-n", "-2", "-Y", "http", "-T", "pdml", "-J", "ip ipv6 tcp http"]
     for preference in PREFERENCES:
         command += ["-o", preference]
     for preference, wanted in (("tcp.reassemble_out_of_order", out_of_order), ("http.desegment_body", bodies)):
@@ -121,6 +121,7 @@ def read_exchanges(
     for port in sorted(set(http_ports)):
         command += ["-d", f"tcp.port=={port},http"]
     with tempfile.TemporaryDirectory() as settings, tempfile.TemporaryFile() as complaints:
+        command += ["-r", _named_plainly(path, settings)]
         environment = {**os.environ, "WIRESHARK_CONFIG_DIR": settings, "LC_ALL": "C.UTF-8", "TZ": "UTC"}
         process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=complaints, env=environment)
         assert process.stdout is not None
@@ -132,6 +133,8 @@ def read_exchanges(
             status = process.wait()
         except ParseError as error:
             broken = f"tshark's output cannot be read: {error}"
+            while process.stdout.read(2**20):
+                pass  # else tshark would wait for ever
             status = process.wait()
         finally:
             process.kill()
@@ -249,6 +252,15 @@ def _tshark() -> str:
     if path is None:
         raise TsharkMissing("tshark is not installed (it comes with Wireshark)")
     return path
+
+
+def _named_plainly(path: str, folder: str) -> str:
+    """`path`, or a link to it in `folder`: tshark writes the name into its XML, where not every byte can stand."""
+    if path.isprintable():
+        return path
+    link = os.path.join(folder, "capture")
+    os.symlink(os.path.abspath(path), link)
+    return link
 
 
 def _complaint(text: str) -> str | None:

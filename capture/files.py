@@ -98,7 +98,7 @@ def open_traces(
 ) -> Reader:
     """A reader over the captures at `paths`; `-` is standard input, a folder its captures.
 
-    What cannot be read as a capture is in the reader's `errors`; nothing raises. A file named twice is read once.
+    What cannot be read as a capture is in the reader's `errors`; nothing raises. What is named twice is read once.
     `block_bytes` bounds the buffers of all files together (64 KiB a file at least).
     """
     reader = Reader(reorder_window_ns, block_bytes)
@@ -106,6 +106,8 @@ def open_traces(
     for path in paths:
         name = os.fspath(path)
         if name == "-":
+            if any(trace.file == "-" for trace in reader.traces):
+                continue
             reader.add(name, stream_source(stdin or sys.stdin.buffer), _Look())
         elif os.path.isdir(name):
             _add_folder(reader, name, seen)

@@ -60,8 +60,8 @@ def exchanges(
     run = opt.run_of({**given, "tokenizer": "none"})
     form = opt.format_of(form, as_json, output, "jsonl")
     check_output(output, traces)
-    if engine == "tshark" and "-" in traces:
-        raise click.UsageError("tshark would read standard input a second time: name a file")
+    if engine == "tshark":
+        opt.check_readable_twice(traces, "tshark reads the capture once more")
     analysis, found, interrupted = exchanges_watched(traces, run)
     door = Door(run.key)
     shown = door.clean(analysis_json(analysis, brief=True))

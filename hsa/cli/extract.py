@@ -32,7 +32,7 @@ def extract(words: tuple[str, ...], output: str, handshake_only: bool, **given: 
     """
     from hsa.analysis.excerpt import excerpt, own_secrets
     from hsa.analysis.output import analysis_json
-    from hsa.analysis.redact import Door
+    from hsa.analysis.redact import Door, visible
     from hsa.capture.extract import extract as write
     from hsa.capture.files import open_traces
     from hsa.cli.progress import exchanges_watched
@@ -42,8 +42,7 @@ def extract(words: tuple[str, ...], output: str, handshake_only: bool, **given: 
     traces, number = opt.split_id(words)
     if number is None:
         raise click.UsageError("which session? Its id comes behind the capture (hsa analyze --each lists them)")
-    if "-" in traces:
-        raise click.UsageError("extract reads the capture twice; standard input can be read once: name a file")
+    opt.check_readable_twice(traces, "extract reads the capture twice")
     check_output(output, [*traces, *([run.options.keylog] if run.options.keylog else [])])
     analysis, exchanges, interrupted = exchanges_watched(traces, run)
     door = Door(run.key)
@@ -70,5 +69,5 @@ def extract(words: tuple[str, ...], output: str, handshake_only: bool, **given: 
             overwrite=True,
         )
     if not run.quiet:
-        click.echo(f"{written} packets of handshake {number} written to {output}", err=True)
+        click.echo(f"{written} packets of handshake {number} written to {visible(output)}", err=True)
     return report(shown, (), run.quiet)

@@ -7,11 +7,12 @@ of hsa's own was caught, 130 interrupted.
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 from collections.abc import Sequence
 from importlib import import_module
-from typing import Any
+from typing import Any, TextIO
 
 import click
 
@@ -26,6 +27,8 @@ COMMANDS = {
     "capture": "record captures, generate them from the real SDKs",
 }
 """Command to its line of help; the command is the function of that name in the module of that name."""
+NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF)
+"""What writing to a full or broken place fails with."""
 EXAMPLE = """\b
 Example:
   hsa analyze trace.pcapng
@@ -67,6 +70,9 @@ def hsa() -> None:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Entry point of the `hsa` command; ends the process with the exit status."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:  # closed by whoever started us
+            setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115 (open to the end)
     for stream in (sys.stdout, sys.stderr):
         reconfigure: Any = getattr(stream, "reconfigure", None)
         if reconfigure is not None:
@@ -89,26 +95,45 @@ def run(arguments: Sequence[str] | None = None) -> int:
         return 0
     except click.ClickException as error:
         hint = "" if error.exit_code != 2 or not isinstance(error, click.UsageError) else _hint(error)
-        click.echo(f"hsa: {error.format_message()}{hint}", err=True)
+        _say(f"{error.format_message()}{hint}")
         return 2
     except (click.Abort, KeyboardInterrupt):
         return 130
     except BrokenPipeError:
-        # The reader (`| head`) has what it wanted. What is still buffered must not fail again at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        # The reader (`| head`) has what it wanted.
+        _discard(sys.stdout)
         return 0
     except Exception as error:
+        if isinstance(error, OSError) and error.errno in NO_ROOM:
+            _discard(sys.stdout)
+            _say(f"the output cannot be written: {error.strerror}")
+            return 2
         if os.environ.get("HSA_DEBUG"):
             raise
         from hsa.analysis.redact import Door
         from hsa.analysis.tokens import TableMissing
 
         if isinstance(error, TableMissing):
-            click.echo(f"hsa: {error}", err=True)
+            _say(str(error))
             return 2
         what = Door(os.urandom(16)).text(f"{type(error).__name__}: {error}")
-        click.echo(f"hsa: a fault of hsa's own, please report it: {what} (HSA_DEBUG=1 shows where)", err=True)
+        _say(f"a fault of hsa's own, please report it: {what} (HSA_DEBUG=1 shows where)")
         return 3
+
+
+def _say(text: str) -> None:
+    """One line on standard error; file names and arguments in it may hold anything."""
+    from hsa.analysis.redact import visible
+
+    try:
+        click.echo(f"hsa: {visible(text)}", err=True)
+    except OSError:
+        _discard(sys.stderr)  # the status must do
+
+
+def _discard(stream: TextIO) -> None:
+    """What is still buffered must not fail again at exit."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 def _hint(error: click.UsageError) -> str:

@@ -119,13 +119,13 @@ def run_of(given: dict[str, Any]) -> Run:
     if options.keylog is not None and not os.path.isfile(options.keylog):
         raise click.UsageError(f"the key log {options.keylog} is not there")
     key = given.get("hash_key")
-    return Run(options, os.urandom(16) if key is None else key.encode(), bool(given.get("quiet")))
+    return Run(options, os.urandom(16) if key is None else os.fsencode(key), bool(given.get("quiet")))
 
 
 def again(options: Options, traces: Sequence[str]) -> str:
     """The options that decide which handshakes there are and the captures, as they are given on the command line."""
     given = [f"--port {port}" for port in options.port]
-    given += [f"--host {shlex.quote(host)}" for host in options.host]
+    given += [f"--host {quoted(host)}" for host in options.host]
     for name, ns in (("since", options.since_ns), ("until", options.until_ns)):
         if ns is not None:
             given.append(f"--{name} {ns // 10**9}.{ns % 10**9:09d}")
@@ -134,8 +134,27 @@ def again(options: Options, traces: Sequence[str]) -> str:
     if options.idle_s != Options().idle_s:
         given.append(f"--idle {options.idle_s:g}")
     if options.keylog is not None:
-        given.append(f"--keylog {shlex.quote(options.keylog)}")
-    return " ".join([*given, *("FILE" if trace == "-" else shlex.quote(trace) for trace in traces)])
+        given.append(f"--keylog {quoted(options.keylog)}")
+    return " ".join([*given, *("FILE" if trace == "-" else quoted(trace) for trace in traces)])
+
+
+def quoted(text: str) -> str:
+    """A word for the shell, harmless to a terminal: what it must not see stands as an escape in `$'...'`."""
+    from hsa.analysis.redact import visible
+
+    if visible(text) == text:
+        return shlex.quote(text)
+    plain = range(0x20, 0x7F)
+    words = (chr(b) if b in plain and chr(b) not in "'\\" else f"\\x{b:02x}" for b in os.fsencode(text))
+    return f"$'{''.join(words)}'"
+
+
+def check_readable_twice(traces: Sequence[str], why: str) -> None:
+    """Raise `click.UsageError` when a capture is a pipe or device, whose bytes come once."""
+    for trace in traces:
+        if trace == "-" or (os.path.exists(trace) and not os.path.isfile(trace) and not os.path.isdir(trace)):
+            which = "standard input" if trace == "-" else trace
+            raise click.UsageError(f"{why}, and {which} can be read once: name a file")
 
 
 def narrowed(options: Options) -> bool:
@@ -144,12 +163,13 @@ def narrowed(options: Options) -> bool:
 
 
 VALUED = ("tokenizer", "price", "context")
+ID_DIGITS = 18
 
 
 def split_id(words: Sequence[str]) -> tuple[list[str], int | None]:
     """Captures and the id behind them; None without one. A last word of digits is the id unless a file is called so."""
     *traces, last = words
-    if traces and last.isdecimal() and not os.path.exists(last):
+    if traces and last.isdecimal() and len(last) <= ID_DIGITS and not os.path.exists(last):
         return traces, int(last)
     return [*words], None
 

@@ -69,7 +69,8 @@ def test_lines_say_what_passed() -> None:
     "expression",
     ["", "round_trips", "round_trips>", "round_trips>x", "3>round_trips", "round_trips=3", "colour>1", "(probes>1",
      "probes>1)", "probes>1 probes>2", "__import__('os').system('x')", "probes>1 and", "round_trips.p99>1",
-     "handshakes.fine>0", "x" * 2000, "(" * 50 + "probes>1" + ")" * 50, "probes>1;probes>2"],
+     "handshakes.fine>0", "round_trips>nan", "round_trips>1e999", "x" * 2000,
+     "(" * 50 + "probes>1" + ")" * 50, "probes>1;probes>2"],
 )  # fmt: skip
 def test_refused(expression: str) -> None:
     with pytest.raises(ExpressionError):

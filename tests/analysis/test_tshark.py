@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from io import BytesIO
 from pathlib import Path
@@ -92,3 +93,19 @@ def test_what_tshark_cannot_read(tmp_path: Path) -> None:
 @needs_tshark
 def test_version() -> None:
     assert tshark.version().startswith("TShark")
+
+
+@pytest.mark.tshark
+@needs_tshark
+def test_file_names_that_cannot_stand_in_xml(tmp_path: Path) -> None:
+    odd = tmp_path / os.fsdecode(b"\xff\x1b.pcap")
+    odd.symlink_to(PAPER / "s1.acp.local.pcap")
+    assert len(read_exchanges(str(odd), [9300]).exchanges) == 32
+
+
+def test_output_that_is_no_xml_does_not_block(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    script = tmp_path / "tshark"
+    script.write_text("#!/bin/sh\nprintf '<pdml>\\001'; head -c 300000 /dev/zero\n")
+    script.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    assert "cannot be read" in (read_exchanges("a.pcap").complaint or "")

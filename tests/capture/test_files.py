@@ -91,3 +91,9 @@ def test_a_file_that_goes_away_before_its_turn(tmp_path: Path) -> None:
     file.unlink()
     assert read(reader) == []
     assert reader.errors == [(str(file), "No such file or directory")]
+
+
+def test_standard_input_named_twice_is_read_once() -> None:
+    reader = open_traces(["-", "-"], stdin=BytesIO(pcap([(T0, b"x")])))
+    assert [p.data for p in read(reader)] == [b"x"]
+    assert len(reader.traces) == 1 and not reader.errors

@@ -85,6 +85,13 @@ def test_version(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> No
         ["show", "--port", "9300", str(CAPTURE), "99"],
         ["exchanges", "--engine", "tshark", "-"],
         ["extract", str(CAPTURE), "0"],
+        ["extract", "/dev/null", "0", "-o", "new.pcapng"],
+        ["exchanges", "--engine", "tshark", "/dev/null"],
+        ["analyze", "--idle", "inf", str(CAPTURE)],
+        ["analyze", "--fail-on", "round_trips>nan", str(CAPTURE)],
+        ["analyze", "--keylog", "a\nb", str(CAPTURE)],
+        ["analyze", "--\x1b[31m", str(CAPTURE)],
+        ["\x1b[31m"],
     ],
 )
 def test_wrong_usage_is_one_line_and_2(
@@ -94,7 +101,8 @@ def test_wrong_usage_is_one_line_and_2(
     assert run(arguments) == 2
     shown = capsys.readouterr()
     assert shown.out == ""
-    assert shown.err.startswith("hsa: ") and len(shown.err.splitlines()) == 1
+    assert shown.err.startswith("hsa: ")
+    assert len(shown.err.splitlines()) == 1 and "\x1b" not in shown.err
 
 
 def test_what_can_be_read_is_still_analysed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -131,6 +139,26 @@ def test_a_closed_pipe_is_quiet() -> None:
     done = subprocess.run(["bash", "-c", code], capture_output=True, text=True, check=False, cwd=ROOT)
     assert done.stderr == ""
     assert done.stdout.splitlines()[-1] == "0"
+
+
+@pytest.mark.parametrize(
+    ("line", "status"),
+    [
+        ("analyze {} >/dev/full", 2),
+        ("analyze {} >&-", 0),
+        ("analyze {} 2>&-", 0),
+        ("analyze {} <&- >&- 2>&-", 0),
+        ("analyze no-such-file 2>/dev/full", 2),
+        ("bogus 2>/dev/full", 2),
+        ("analyze - <&-", 2),
+        ("analyze - - < {}", 0),
+    ],
+)
+def test_streams_that_are_closed_or_full(line: str, status: int) -> None:
+    code = " ".join([*HSA, line.format(CAPTURE)])
+    done = subprocess.run(["bash", "-c", code], capture_output=True, text=True, check=False, cwd=ROOT)
+    assert done.returncode == status
+    assert "fault" not in done.stderr and "Traceback" not in done.stderr
 
 
 def test_interrupt_gives_what_is_known_and_130() -> None:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+
 import click
 import pytest
 
-from hsa.cli.options import again, format_of, moment, narrowed, run_of
+from hsa.cli.options import again, format_of, moment, narrowed, quoted, run_of, split_id
 
 CONTEXT = click.Context(click.Command("x"))
 PARAMETER = click.Option(["--since"])
@@ -43,6 +46,19 @@ def test_format_by_option_then_by_file() -> None:
     assert format_of(None, False, "x.txt", "jsonl") == "jsonl"
     with pytest.raises(click.UsageError):
         format_of("csv", True, None)
+
+
+def test_an_id_that_is_none_is_a_file() -> None:
+    assert split_id(["a.pcap", "7"]) == (["a.pcap"], 7)
+    assert split_id(["a.pcap", "9" * 5000]) == (["a.pcap", "9" * 5000], None)
+
+
+def test_file_names_for_the_shell() -> None:
+    for name in (b"plain", b"with space", b"it's", b"a\nb\x1b[31m'\\\xff\xe2\x80\xae"):
+        word = quoted(os.fsdecode(name))
+        assert word.isprintable()
+        back = subprocess.run(["bash", "-c", f"printf %s {word}"], capture_output=True, check=True)
+        assert back.stdout == name
 
 
 def test_options_of_the_analysis() -> None:
