@@ -7,9 +7,9 @@ from collections.abc import Callable, Sequence
 from hsa.analysis.model import Exchange, Handshake, Refetches
 from hsa.analysis.notes import late_notes
 from hsa.analysis.operations import failures, settle, succeeded
-from hsa.analysis.session import Session
+from hsa.analysis.session import Session, is_authentication
 from hsa.analysis.unchanged import unchanged
-from hsa.dissectors.reading import Document, Role
+from hsa.dissectors.reading import Document, Phase, Role
 
 CountTokens = Callable[[Sequence[Document]], int | None]
 
@@ -35,9 +35,19 @@ def _fetches(step: Exchange) -> bool:
     return reading.operation not in ("initialize", "GET endpoint", "preflight")
 
 
+def mark_after(steps: Sequence[Exchange]) -> None:
+    """Phase, on every leg, of what is like a handshake's exchange and outside of it; authentication stays `session`."""
+    for step in steps:
+        leg: Exchange | None = step
+        while leg is not None:
+            leg.phase = Phase.SESSION if is_authentication(step) else Phase.AFTER_READY
+            leg = leg.inner
+
+
 def add_late(handshake: Handshake, session: Session, tokens: CountTokens) -> None:
     """Add to the handshake of a folded session what came after that."""
     settle(session)
+    mark_after(session.steps)
     tasks = handshake.tasks
     tasks.operations += session.operations
     tasks.exchanges += session.task_count

@@ -1,23 +1,21 @@
 """Putting exchanges together to sessions, by the rules of the definitions ("How exchanges are put together").
 
-Exchanges come in order of their request's start. What an exchange is (its role) says where it may go; `witnesses` says
-which sessions it fits.
+Exchanges come in order of their request's start. What an exchange is (its role) says where it may go; `witnesses` and
+`clients` say which sessions it fits.
 """
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable
 
+from hsa.analysis.clients import Clients, client_of
 from hsa.analysis.hops import HopMatcher
 from hsa.analysis.model import Exchange
 from hsa.analysis.operations import add_task, answered
-from hsa.analysis.session import Session, end_of, failed, is_authentication, refused
-from hsa.analysis.witnesses import Witnesses, client_of
+from hsa.analysis.preludes import Preflights, Preludes
+from hsa.analysis.session import Progress, Session, end_of, failed, is_authentication, is_preflight, progress, refused
+from hsa.analysis.witnesses import Witnesses
 from hsa.dissectors.reading import Reading, Role
-
-PRELUDE_KEPT = 32
-"""Authentication exchanges of a client that wait for the handshake they lead to."""
 
 
 class Assembler:
@@ -27,10 +25,11 @@ class Assembler:
         self.sessions: list[Session] = []
         """In order of creation; those folded are taken out."""
         self.probes = 0
-        self.witnesses = Witnesses(idle_ns)
-        self._idle_ns = idle_ns
+        self.clients = Clients(idle_ns)
+        self.witnesses = Witnesses(self.clients)
         self._hops = HopMatcher() if merge_hops else None
-        self._preludes: dict[str, deque[Exchange]] = {}
+        self._preludes = Preludes(idle_ns)
+        self._preflights = Preflights()
         self._provisional: dict[tuple[str, str, str | None], int] = {}
         self._created = 0
 
@@ -47,11 +46,19 @@ class Assembler:
                 session.guessed = session.guessed or exchange.guessed
                 self.witnesses.passes_on(session, exchange, link)
                 return session
-        join = Assembler._preflight if reading.operation == "preflight" else _JOIN[reading.role]
-        session = join(self, exchange, reading)
+        if is_preflight(exchange):
+            self._preflights.keep(exchange)
+            return None
+        asked = self._preflights.before(exchange, reading)
+        session = _JOIN[reading.role](self, exchange, reading)
         if session is not None:
+            self._preflights.join(session, exchange, asked)
             self.witnesses.account(session, exchange, reading, link)
         return session
+
+    def forget(self, session: Session) -> None:
+        """The session is folded: it is found by id, or by a connection that is still open, and no longer by client."""
+        self.clients.forget(session)
 
     def brought_up_to_date(self, exchange: Exchange) -> None:
         """More of an exchange that was handed on unfinished is known: what later ones are joined by."""
@@ -68,61 +75,62 @@ class Assembler:
 
     def _opening(self, exchange: Exchange, reading: Reading) -> Session | None:
         session = self.witnesses.by_id(exchange, reading)
+        on_link = self.witnesses.on_link(exchange.link)
         if session is None and reading.cursor is not None:
-            session = self.witnesses.paged(exchange, reading)
+            same = on_link is not None and on_link.protocol == reading.protocol
+            session = on_link if same else self.clients.paged(exchange, reading)
         if session is None:
-            session = self.witnesses.continued(exchange, reading)
+            shared = exchange.link is not None and self.witnesses.is_shared(exchange.link)
+            session = self.clients.gone_on_with(exchange, reading, on_link, shared)
         if session is None:
             session = self._new(exchange, reading)
-        self._take_prelude(session, exchange)
+        self._preludes.take(session, exchange)
         session.steps.append(exchange)
         return session
 
-    def _preflight(self, exchange: Exchange, reading: Reading) -> Session | None:
-        """A browser's OPTIONS: it belongs to what follows it."""
-        self._keep_prelude(exchange)
-        return None
-
     def _listing(self, exchange: Exchange, reading: Reading) -> Session | None:
-        session = self.witnesses.by_witness(exchange, reading)
-        if session is None:
-            session = (
-                self.witnesses.by_client_state(exchange, reading, _awaits_listing)
-                or self.witnesses.by_counter(exchange, reading)
-                or self.witnesses.behind_proxy(exchange, reading)
-            )
+        clients = self.clients
+        session = (
+            self.witnesses.by_witness(exchange, reading)
+            or clients.waiting_for(exchange, reading, _awaits_listing)
+            or clients.by_counter(exchange, reading)
+            or self.witnesses.behind_proxy(exchange, reading)
+            or clients.waiting_for(exchange, reading, _lists_again)
+        )
         if session is None:
             session = self._unexplained(exchange, reading, opens=reading.protocol == "mcp")
-        self._take_prelude(session, exchange)
+        self._preludes.take(session, exchange)
         session.steps.append(exchange)
         return session
 
     def _readiness(self, exchange: Exchange, reading: Reading) -> Session | None:
-        session = self.witnesses.by_witness(exchange, reading) or self.witnesses.by_client_state(
+        session = self.witnesses.by_witness(exchange, reading) or self.clients.waiting_for(
             exchange, reading, _awaits_initialized
         )
         if session is None:
-            session = self._unexplained(exchange, reading, opens=False)
-        self._take_prelude(session, exchange)
+            session = self._new(exchange, reading)
+            session.observed = False  # what it confirms was never seen
+        self._preludes.take(session, exchange)
         session.steps.append(exchange)
         return session
 
     def _task(self, exchange: Exchange, reading: Reading) -> Session | None:
         session = (
             self.witnesses.by_witness(exchange, reading)
-            or self.witnesses.by_client_state(exchange, reading, _awaits_task)
-            or self.witnesses.by_counter(exchange, reading)
+            or self.clients.waiting_for(exchange, reading, _awaits_task)
+            or self.clients.by_counter(exchange, reading)
             or self.witnesses.behind_proxy(exchange, reading)
         )
         if session is None:
+            if reading.provisional:
+                return None
             session = self._unexplained(exchange, reading, opens=_refused_for_order(exchange, reading))
-        if _refused_for_order(exchange, reading) and not session.steps and session.first_task is None:
-            session.warm = False
+            self._preludes.take(session, exchange)
         add_task(session, exchange, reading)
         return session
 
     def _stream(self, exchange: Exchange, reading: Reading) -> Session | None:
-        session = self.witnesses.by_witness(exchange, reading) or self.witnesses.by_client_state(
+        session = self.witnesses.by_witness(exchange, reading) or self.clients.waiting_for(
             exchange, reading, _has_opened
         )
         if session is not None:
@@ -130,20 +138,20 @@ class Assembler:
         return session
 
     def _session_step(self, exchange: Exchange, reading: Reading) -> Session | None:
-        session = self.witnesses.by_witness(exchange, reading) or self.witnesses.by_client_state(
+        session = self.witnesses.by_witness(exchange, reading) or self.clients.waiting_for(
             exchange, reading, _awaits_task
         )
         if session is None:
-            self._keep_prelude(exchange)
+            self._preludes.keep(exchange)
             return None
         session.steps.append(exchange)
         return session
 
     def _auth(self, exchange: Exchange, reading: Reading) -> Session | None:
-        session = self.witnesses.challenged(exchange)
+        session = self.clients.challenged(exchange, reading)
         if session is None:
             if reading.protocol != "oauth":
-                self._keep_prelude(exchange)
+                self._preludes.keep(exchange)
             return None
         session.steps.append(exchange)
         return session
@@ -155,7 +163,7 @@ class Assembler:
             self._provisional[asker] = self._provisional.get(asker, 0) + 1
             return None
         if session is None:
-            session = self.witnesses.by_client_state(exchange, reading, _has_opened)
+            session = self.clients.waiting_for(exchange, reading, _has_opened)
         if session is not None:
             session.others.append(exchange)
             session.ended = session.ended or reading.role is Role.TEARDOWN
@@ -189,20 +197,6 @@ class Assembler:
         self.witnesses.register(session, exchange)
         return session
 
-    def _keep_prelude(self, exchange: Exchange) -> None:
-        self._preludes.setdefault(client_of(exchange), deque(maxlen=PRELUDE_KEPT)).append(exchange)
-
-    def _take_prelude(self, session: Session, exchange: Exchange) -> None:
-        """What led up to an exchange of the handshake (authentication, preflights) and had no session yet."""
-        waiting = self._preludes.pop(session.client, None)
-        start = exchange.request_start or 0
-        for step in waiting or ():
-            if start - end_of(step) <= self._idle_ns:
-                step.session = session
-                session.steps.append(step)
-                if step.link is not None:
-                    session.links[step.link] = None
-
     def _session_of(self, exchange: Exchange) -> Session | None:
         while exchange.outer is not None:
             exchange = exchange.outer
@@ -235,6 +229,10 @@ def _awaits_listing(session: Session, exchange: Exchange, reading: Reading) -> b
     return session.first_task is None and bool(session.steps) and not session.ids
 
 
+def _lists_again(session: Session, exchange: Exchange, reading: Reading) -> bool:
+    return session.first_task is not None and not session.ids and session.observed
+
+
 def _awaits_initialized(session: Session, exchange: Exchange, reading: Reading) -> bool:
     start = exchange.request_start or 0
     opened = False
@@ -250,11 +248,13 @@ def _awaits_initialized(session: Session, exchange: Exchange, reading: Reading) 
 
 
 def _awaits_task(session: Session, exchange: Exchange, reading: Reading) -> bool:
+    """It is ready, as far as its answers go, and has had no task yet."""
     if session.first_task is not None or session.ids or not session.steps:
         return False
     start = exchange.request_start or 0
-    answered = [s for s in session.steps if s.answer is not None and s.answer.ok and end_of(s) <= start]
-    return bool(answered)
+    if progress(session, start) in (Progress.FAILED, Progress.EMPTY):
+        return False
+    return any(s.answer is not None and s.answer.ok and end_of(s) <= start for s in session.steps)
 
 
 def _has_opened(session: Session, exchange: Exchange, reading: Reading) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from hsa.analysis.afterwards import CountTokens, refetches
+from hsa.analysis.afterwards import CountTokens, mark_after, refetches
 from hsa.analysis.beginning import Beginning, FailedBefore, FailedDuring, beginning, failed_after, failed_during
 from hsa.analysis.bounds import bounds
 from hsa.analysis.counting import Numbers, count
@@ -67,7 +67,7 @@ def build(session: Session, around: Surroundings) -> Handshake:
         authority=session.authority,
         warm=session.warm,
         observed=session.observed,
-        attribution="inferred" if session.guessed or around.proxied(session) else "exact",
+        attribution="inferred" if session.guessed or session.provisional or around.proxied(session) else "exact",
         auth=any(is_authentication(step) for step in found.members),
         ready_by=found.ready_by,
     )
@@ -94,6 +94,7 @@ def build(session: Session, around: Surroundings) -> Handshake:
     if shown:
         begin, end = handshake.frames
         handshake.frames = (begin or min(s.first_frame for s in shown), end or max(s.last_frame for s in shown))
+    mark_after([*found.after, *found.later])
     bounds(handshake, session, found, around.lossy)
     notes(handshake, session, found, around.end)
     return handshake

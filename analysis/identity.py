@@ -14,24 +14,30 @@ DOCUMENTS = {
 }
 """Kinds of documents an LLM-driven client would ingest."""
 
+LISTINGS = ("tools/list", "agent-card", "extended-card", "agents", "agent")
+"""Those that name capabilities."""
+
 
 def documents_of(session: Session, found: Readiness) -> tuple[list[Document] | None, frozenset[str] | None]:
-    """(documents of the metadata, names offered); None where the capture does not show them."""
+    """(documents of the metadata, names offered); None where the capture does not show them, the names also where no
+    listing came."""
     if session.warm or not session.observed:
         return None, None
     kinds = DOCUMENTS.get(session.protocol, ())
     documents: list[Document] = []
     names: set[str] = set()
     unknown = False
+    listed = False
     for step in found.members:
         if step.answer is None:
             unknown = unknown or step.unseen
             continue
         documents.extend(d for d in step.answer.documents if d.kind in kinds)
         names.update(step.answer.names)
+        listed = listed or any(d.kind in LISTINGS for d in step.answer.documents)
         if step.answer.ok and not step.answer.documents and _gives_document(step):
             unknown = True
-    return (None if unknown else documents), frozenset(names)
+    return (None if unknown else documents), frozenset(names) if listed and not unknown else None
 
 
 def _gives_document(step: Exchange) -> bool:
@@ -59,8 +65,13 @@ def version_of(session: Session, found: Readiness) -> str | None:
     return None
 
 
+NO_METHOD = -32601
+"""Method not found: of a version that the counterpart does not speak."""
+
+
 def _refused_version(task: Exchange) -> bool:
-    return task.answer is not None and not task.answer.ok and task.answer.cause in ("version-mismatch", "rpc-error")
+    answer = task.answer
+    return answer is not None and not answer.ok and (answer.cause == "version-mismatch" or answer.code == NO_METHOD)
 
 
 def transport_of(session: Session, found: Readiness) -> str | None:

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 from hsa.analysis.model import Exchange
 from hsa.analysis.readiness import Readiness
-from hsa.analysis.session import Session, end_of, is_authentication, refused
+from hsa.analysis.session import Session, end_of, is_authentication, is_preflight, refused
+from hsa.dissectors.reading import Role
 
 
 @dataclass(slots=True)
@@ -54,8 +55,7 @@ def _not_ready(session: Session, found: Readiness, end: End) -> Outcome:
     if last.unseen:
         return Outcome("incomplete", None, "the deciding answer is not in the capture")
     if refused(last):
-        assert last.answer is not None
-        return Outcome("error", last.answer.cause or "other", _detail(last))
+        return Outcome("error", _cause(last), _detail(last))
     if last.answer is None:
         if last.reading is not None and last.reading.answered_elsewhere and over(session, end):
             return Outcome("error", "no-answer", _detail(last))
@@ -79,15 +79,28 @@ def over(session: Session, end: End) -> bool:
 
 
 def _out_of_order(session: Session, found: Readiness) -> Exchange | None:
-    """A legacy MCP listing or task sent with no initialize at all, and refused."""
+    """A legacy MCP listing or task sent with no initialize at all, and refused before anything else was accepted."""
     if session.protocol != "mcp" or session.ids or session.era() != "legacy":
         return None
     if any(s.reading is not None and s.reading.operation == "initialize" for s in session.steps):
         return None
     for step in [*found.members, *([found.first_task] if found.first_task is not None else [])]:
-        if refused(step) and not is_authentication(step) and step.reading is not None and step.reading.session is None:
+        if is_authentication(step) or step.answer is None or step.reading is None or is_preflight(step):
+            continue
+        if step.answer.ok:
+            return None
+        if step.reading.session is None and step.answer.cause != "redirect-not-followed":
             return step
     return None
+
+
+def _cause(step: Exchange) -> str:
+    """Why a refused exchange decided; any refused step of an authorisation is a failed authentication."""
+    answer = step.answer
+    assert answer is not None
+    if step.reading is not None and step.reading.role is Role.AUTH and answer.cause in (None, "http-status", "other"):
+        return "auth-failed"
+    return answer.cause or "other"
 
 
 def _detail(step: Exchange) -> str:

@@ -11,7 +11,7 @@ from hsa.analysis.late_answers import LateAnswers
 from hsa.analysis.model import Analysis, ConnectionCounts, DamageFact, Exchange, Handshake, Metadata, Note
 from hsa.analysis.options import Options
 from hsa.analysis.outcome import End
-from hsa.analysis.session import Session
+from hsa.analysis.session import Session, is_preflight
 from hsa.analysis.tokens import Tokenizer, metadata
 from hsa.analysis.unchanged import fingerprints
 from hsa.capture.records import frame_of
@@ -25,6 +25,9 @@ FAILED_WINDOW_NS = 3_000_000_000
 LOOKUP_WINDOW_NS = 5_000_000_000
 """A look-up of the server's name this long before a handshake belongs to it."""
 
+SUSPECTED_KEPT = 10_000
+"""Sessions of refused fetches only that wait for a confirmation; more are counted as probes at once."""
+
 FAULTS_KEPT = 64
 """Faults of our own that are listed with their place; all are counted."""
 
@@ -33,7 +36,7 @@ DONE_NS = 2_000_000_000
 
 QUIET_NS = 60_000_000_000
 """Any other that has closed its connections is folded after this much silence, or twice `--idle` where that is longer:
-until then a task may still find it by its counter."""
+until then a task may still find it by its counter. (One with an id that no task has used yet is kept longer.)"""
 
 FORSAKEN_NS = 600_000_000_000
 """A session with open connections and a task is folded after this much silence; what comes later is added to its
@@ -50,6 +53,8 @@ class Results:
         self._driver = driver
         self._tokenizer = Tokenizer(options.tokenizer, options.tokenizer_tables)
         self._handshakes: list[tuple[Session, Handshake]] = []
+        self._suspected: list[tuple[Session, Handshake, int]] = []
+        """Refused fetches that may be probes: that is known at the end, when nothing of their clients confirms them."""
         self.other_protocols: dict[str, int] = {"openai": 0, "anthropic": 0, "agent-client-protocol": 0}
         self._agent_connections = 0
         self._prints: dict[frozenset[bytes], set[bytes]] = {}
@@ -80,20 +85,26 @@ class Results:
             return False
         idle_ns = int(self._options.idle_s * 1e9)
         if all(link.closed_ns is not None and link.closed_ns <= now_ns for link in session.links):
-            return session.ended or silent > max(QUIET_NS, 2 * idle_ns)
+            comes_back = session.first_task is None and bool(session.ids)
+            return session.ended or silent > max(FORSAKEN_NS if comes_back else QUIET_NS, 2 * idle_ns)
         return session.first_task is not None and silent > max(FORSAKEN_NS, 2 * idle_ns)
 
     def _fold(self, session: Session, now_ns: int) -> None:
-        if self._is_probe(session):
-            self._assembler.probes += len(session.steps)
-        else:
-            self._build(session, now_ns)
+        self._build(session, now_ns)
         self._lighten(session)
 
     def _build(self, session: Session, now_ns: int) -> None:
         """Make the handshake; a fault of our own costs this session only, and is counted."""
+        suspected = 0 if self._assembler.witnesses.confirms(session) else refused_fetches(session)
+        if suspected and len(self._suspected) >= SUSPECTED_KEPT:
+            self._assembler.probes += suspected
+            return
         try:
-            self._handshakes.append((session, build(session, self._around(now_ns))))
+            handshake = build(session, self._around(now_ns))
+            if suspected:
+                self._suspected.append((session, handshake, suspected))
+            else:
+                self._handshakes.append((session, handshake))
         except Exception as error:
             first = next(iter([*session.steps, *session.task_exchanges, *session.streams]), None)
             self.fault(error, first.first_frame if first is not None else 0)
@@ -108,7 +119,7 @@ class Results:
 
     def _lighten(self, session: Session) -> None:
         """Let go of the exchanges of a folded session."""
-        self._assembler.witnesses.forget(session)
+        self._assembler.forget(session)
         self._late.forget(session)
         prints = fingerprints(session.steps)
         for step in [*session.steps, *session.streams, *session.others, *session.challenged, *session.task_exchanges]:
@@ -118,10 +129,12 @@ class Results:
     def finish(self, last_ns: int) -> list[Handshake]:
         """All handshakes, sorted by start and numbered."""
         for session in self._assembler.sessions:
-            if self._is_probe(session):
-                self._assembler.probes += len(session.steps)
+            self._build(session, last_ns)
+        for session, handshake, fetches in self._suspected:
+            if self._assembler.witnesses.confirms(session):
+                self._handshakes.append((session, handshake))
             else:
-                self._build(session, last_ns)
+                self._assembler.probes += fetches
         live = set(self._assembler.sessions)
         for session, handshake in self._handshakes:
             if session not in live:
@@ -149,15 +162,6 @@ class Results:
         handshake = self._by_session.get(id(session)) if session is not None else None
         if handshake is not None:
             exchange.handshake, exchange.hop = handshake.id, legs
-
-    def _is_probe(self, session: Session) -> bool:
-        """A well-known or list fetch that was refused and that nothing of that client confirms."""
-        if session.protocol == "mcp" or session.first_task is not None or not session.steps:
-            return False
-        for step in session.steps:
-            if step.answer is None or step.answer.ok or step.status is None or step.status < 400:
-                return False
-        return True
 
     # -- surroundings --------------------------------------------------------------------------------------------
 
@@ -259,3 +263,13 @@ class Results:
 def _is_stream(exchange: Exchange) -> bool:
     """A listening stream, which answers nothing."""
     return exchange.standing or (exchange.reading is not None and exchange.reading.role is Role.STREAM)
+
+
+def refused_fetches(session: Session) -> int:
+    """How many well-known or list fetches a session is of, if it is of nothing else and all were refused; else 0."""
+    if session.protocol == "mcp" or session.first_task is not None or session.challenged or not session.steps:
+        return 0
+    steps = [step for step in session.steps if not is_preflight(step)]
+    if any(step.answer is None or step.answer.ok for step in steps):
+        return 0
+    return len(steps) if any(step.status is not None and step.status >= 400 for step in steps) else 0

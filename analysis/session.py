@@ -82,6 +82,8 @@ class Session:
     """End of its latest exchange so far."""
     warm: bool = False
     observed: bool = True
+    provisional: bool = True
+    """So far nothing of it has been recognised for certain."""
     guessed: bool = False
     """Some exchange of its handshake was joined without an exact witness."""
     ended: bool = False

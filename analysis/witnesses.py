@@ -1,43 +1,33 @@
-"""Which sessions an exchange may belong to: the indexes by id, connection and client, and what each of them proves.
+"""What proves that an exchange belongs to a session: ids that a protocol carries, the connection, trace ids.
 
 Witnesses, strongest first: an id that the protocol carries, the connection while nothing on it speaks against one
-client, a JSON-RPC counter that goes on, closeness in time of the same client. A find by less than an id or an
-unshared connection marks the exchange `guessed`.
+client, a trace id that one session has had. What is weaker is in `clients`. A find by less than an id or an unshared
+connection marks the exchange `guessed`.
 """
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Callable, Iterator
-
-from hsa.analysis.exchanges import client_endpoint
+from hsa.analysis.clients import Clients, client_of, same_server, starts_again
 from hsa.analysis.model import Exchange
-from hsa.analysis.session import Progress, Session, end_of, failed, is_authentication, progress
+from hsa.analysis.session import Session, end_of
 from hsa.dissectors.connection import Connection
 from hsa.dissectors.reading import Reading, Role
-
-RECENT = 256
-"""Sessions of one client without a task yet that are searched for a weaker witness."""
-
-DONE = 32
-"""Sessions of one client with tasks that are searched for a JSON-RPC counter to go on."""
 
 UNIQUE_ID = 16
 """A session id at least this long belongs to one session whatever host it is shown to."""
 
-Wanted = Callable[[Session, Exchange, Reading], bool]
+TRACES_KEPT = 4096
+"""Trace ids remembered, latest last."""
 
-
-def client_of(exchange: Exchange) -> str:
-    """Address of the client: the one a proxy names, where it does, else the peer's."""
-    return exchange.forwarded or client_endpoint(exchange).address
+NAMED_ALIKE = 8
+"""Sessions remembered under one id."""
 
 
 class Witnesses:
-    """The sessions so far, by all that a later exchange may be joined by."""
+    """The sessions so far, by all that proves something."""
 
-    def __init__(self, idle_ns: int) -> None:
-        self._idle_ns = idle_ns
+    def __init__(self, clients: Clients) -> None:
+        self._clients = clients
         self._by_link: dict[Connection, Session] = {}
         self._shared: set[Connection] = set()
         self._proxies: set[tuple[str, str]] = set()
@@ -46,17 +36,17 @@ class Witnesses:
         """... of connections that carried more than one handshake"""
         self._parallel: set[tuple[str, str]] = set()
         """... of connections that were open at once. Reused and parallel together: a pool."""
-        self._unsure: set[tuple[str, str]] = set()
-        """... between which an exchange on a new connection fitted several waiting sessions"""
         self._links_open: dict[tuple[str, str], list[Connection]] = {}
         self._by_id: dict[str, list[Session]] = {}
-        self._by_client: dict[tuple[str, str], deque[Session]] = {}
-        self._done: dict[tuple[str, str], deque[Session]] = {}
+        self._by_trace: dict[str, Session | None] = {}
+        """None: several sessions have had it."""
+        self._trace_of_link: dict[Connection, str] = {}
         self._latest: dict[tuple[str, str, str, str | None], Session] = {}
+        self._confirmed: set[tuple[str, str, str | None]] = set()
 
     def register(self, session: Session, exchange: Exchange) -> None:
         """A new session that `exchange` begins; finds the handshake of the same pair before it."""
-        self._by_client.setdefault((session.client, session.protocol), deque(maxlen=RECENT)).append(session)
+        self._clients.add(session)
         pair = (session.client, session.protocol, session.server, session.user_agent)
         session.previous = self._latest.get(pair)
         self._latest[pair] = session
@@ -75,16 +65,24 @@ class Witnesses:
         if session is not None and not session.ids:
             session.guessed = True
 
+    def is_shared(self, link: Connection) -> bool:
+        return link in self._shared
+
     def knows(self, client: str, server: str, user_agent: str | None) -> bool:
         """Whether this client has (or had) a session with that counterpart."""
         return any((client, p, server, user_agent) in self._latest for p in ("mcp", "a2a", "acp"))
 
+    def confirms(self, session: Session) -> bool:
+        """Whether its client has had a good answer from that counterpart, in this session or another."""
+        return (session.client, session.server, session.user_agent) in self._confirmed
+
     def proxied(self, session: Session) -> bool:
         """Whether a session without ids came over a connection that proves little: of what has proved to be a proxy,
         or of an address whose clients could not be told apart when they changed connections."""
-        return not session.ids and any(
-            self._is_proxy(link) or (link.client.address, str(link.server)) in self._unsure for link in session.links
-        )
+        if session.ids:
+            return False
+        pairs = ((link, (link.client.address, str(link.server))) for link in session.links)
+        return any(self._is_proxy(link) or pair in self._clients.unsure for link, pair in pairs)
 
     def _is_proxy(self, link: Connection) -> bool:
         pair = (link.client.address, str(link.server))
@@ -104,7 +102,7 @@ class Witnesses:
         for name in named:
             candidates = self._by_id.get(name, ())
             for session in reversed(candidates):
-                if session.server == exchange.server or session.authority == exchange.authority:
+                if same_server(session, exchange):
                     session.revive()
                     return session
             if candidates and len(name.partition(":")[2]) >= UNIQUE_ID:
@@ -113,14 +111,22 @@ class Witnesses:
         return None
 
     def by_witness(self, exchange: Exchange, reading: Reading) -> Session | None:
-        """By id, else by the connection unless what is at its client's end is a proxy."""
+        """By id, else by the connection unless what is at its client's end is a proxy, else by a trace id."""
         session = self.by_id(exchange, reading)
         if session is not None or reading.session:
             return session
         session = self.by_link(exchange, reading)
-        if session is not None and exchange.link is not None and self._is_proxy(exchange.link):
+        traced = self._by_trace_id(exchange, reading)
+        if traced is not None and traced is not session:
+            exchange.guessed = True
+            return traced
+        if session is not None and exchange.link is not None and self._is_proxy(exchange.link) and traced is None:
             return session if session.ids else None
         return session
+
+    def on_link(self, link: Connection | None) -> Session | None:
+        """The session that last used the connection."""
+        return self._by_link.get(link) if link is not None else None
 
     def by_link(self, exchange: Exchange, reading: Reading) -> Session | None:
         """The session that last used the connection, while nothing speaks against it."""
@@ -129,9 +135,21 @@ class Witnesses:
         if session is None or session.protocol != reading.protocol or self._speaks_against(session, exchange, reading):
             return None
         session.revive()
-        if link in self._shared:
+        assert link is not None
+        known = self._trace_of_link.get(link)
+        if link in self._shared or (reading.trace_id and known is not None and known != reading.trace_id):
             exchange.guessed = not session.ids
         return session
+
+    def _by_trace_id(self, exchange: Exchange, reading: Reading) -> Session | None:
+        """The only session that has had this trace id, if it is the same client's with the same counterpart and its
+        connection is not this one's proof already."""
+        traced = self._by_trace.get(reading.trace_id) if reading.trace_id else None
+        if traced is None or traced.folded or traced.protocol != reading.protocol:
+            return None
+        if traced.client != client_of(exchange) or not same_server(traced, exchange):
+            return None
+        return None if starts_again(traced, reading) else traced
 
     def behind_proxy(self, exchange: Exchange, reading: Reading) -> Session | None:
         """Last resort on a proxy's connection: the session that last used it."""
@@ -147,7 +165,7 @@ class Witnesses:
         if exchange.forwarded is not None and exchange.forwarded != session.client:
             self._share(exchange.link)
             return True
-        if starts_again(session, exchange, reading):
+        if starts_again(session, reading):
             self._share(exchange.link)
             return True
         if exchange.proxied:
@@ -156,174 +174,8 @@ class Witnesses:
             return reading.numeric_id != session.counter + 1 and reading.numeric_id != session.counter
         return False
 
-    def _recent(self, exchange: Exchange, reading: Reading) -> Iterator[Session]:
-        """Sessions of the same client with the same counterpart, latest first."""
-        client = (client_of(exchange), reading.protocol)
-        for session in (*reversed(self._by_client.get(client, ())), *reversed(self._done.get(client, ()))):
-            if not self._same_counterpart(session, exchange):
-                continue
-            if None not in (session.user_agent, exchange.user_agent) and session.user_agent != exchange.user_agent:
-                continue
-            if None not in (session.client_name, reading.client_name) and session.client_name != reading.client_name:
-                continue
-            if not self._silent(session, exchange):
-                yield session
-
-    def _same_counterpart(self, session: Session, exchange: Exchange) -> bool:
-        if session.server == exchange.server or (
-            session.authority is not None and session.authority == exchange.authority
-        ):
-            return True
-        return any(
-            (exchange.authority is not None and f"//{exchange.authority}" in url) or f"//{exchange.server}" in url
-            for step in session.steps
-            if step.answer is not None
-            for url, _ in step.answer.interfaces
-        )
-
-    def _silent(self, session: Session, exchange: Exchange) -> bool:
-        """Silent for longer than idle, with nothing pending and no connection open."""
-        now = exchange.request_start or 0
-        if now - session.last_ns <= self._idle_ns or session.ids:
-            return False
-        if any(is_authentication(step) for step in session.steps[-3:]):
-            return False
-        return all(link.closed_ns is not None and link.closed_ns < now for link in session.links)
-
-    def by_client_state(
-        self, exchange: Exchange, reading: Reading, wanted: Callable[[Session, Exchange, Reading], bool]
-    ) -> Session | None:
-        """The latest session of the same client that waits for such an exchange."""
-        if reading.session:
-            return None
-        fitting = []
-        for session in self._recent(exchange, reading):
-            if wanted(session, exchange, reading) and not starts_again(session, exchange, reading):
-                fitting.append(session)
-        if not fitting:
-            return None
-        if reading.numeric_id is not None:
-            following = [s for s in fitting if s.counter is not None and s.counter + 1 == reading.numeric_id]
-            fitting = following or fitting
-        if len(fitting) > 1 and exchange.link is not None:
-            self._unsure.add((exchange.link.client.address, exchange.server))
-        exchange.guessed = True
-        return min(fitting, key=lambda s: s.last_ns)
-
-    def by_counter(self, exchange: Exchange, reading: Reading) -> Session | None:
-        """A session of the same client whose JSON-RPC counter this exchange continues."""
-        if reading.numeric_id is None or reading.session:
-            return None
-        for session in self._recent(exchange, reading):
-            if session.counter is not None and 0 < reading.numeric_id - session.counter <= 2:
-                exchange.guessed = True
-                return session
-        return None
-
-    def paged(self, exchange: Exchange, reading: Reading) -> Session | None:
-        """The session whose listing this page continues."""
-        assert exchange.link is not None
-        on_link = self._by_link.get(exchange.link)
-        if on_link is not None and on_link.protocol == reading.protocol:
-            return on_link
-        for session in self._recent(exchange, reading):
-            if session.first_task is None and session.steps and not failed(session.steps[-1]):
-                exchange.guessed = True
-                return session
-        return None
-
-    def continued(self, exchange: Exchange, reading: Reading) -> Session | None:
-        """A handshake of the same client that has failed so far and that this opening goes on with."""
-        assert exchange.link is not None
-        start = exchange.request_start or 0
-        candidates = [s for s in self._recent(exchange, reading) if s.first_task is None]
-        on_link = self._by_link.get(exchange.link)
-        if on_link is not None and on_link not in candidates and on_link.protocol == reading.protocol:
-            candidates.insert(0, on_link)
-        redirected = self._redirected(exchange, reading)
-        if redirected is not None and redirected not in candidates:
-            candidates.append(redirected)
-        fitting = []
-        for session in candidates:
-            if progress(session, start) is not Progress.FAILED or not session.steps:
-                continue
-            if any(end_of(step) > start for step in session.steps if step.answer is not None):
-                continue
-            if exchange.link in session.links and exchange.link not in self._shared:
-                return session
-            if self._goes_on(session, exchange, reading):
-                fitting.append(session)
-        if not fitting:
-            return None
-        exact = [s for s in fitting if s.counter is not None and s.counter + 1 == reading.numeric_id]
-        exchange.guessed = len(fitting) > 1
-        return max(exact or fitting, key=lambda s: s.last_ns)
-
-    def _goes_on(self, session: Session, exchange: Exchange, reading: Reading) -> bool:
-        if reading.numeric_id is not None and session.counter is not None and reading.numeric_id == session.counter + 1:
-            return True
-        last = session.steps[-1]
-        before = last.reading
-        if before is None or last.answer is None:
-            return True
-        if is_authentication(last) or last.answer.cause == "redirect-not-followed":
-            return True
-        if reading.operation == "initialize" and before.operation == "server/discover":
-            return True
-        if reading.operation == "GET endpoint" and before.operation in ("initialize", "server/discover"):
-            return True
-        return (
-            before.operation == reading.operation == "agent-card"
-            and last.status == 404
-            and (last.target or "").rpartition("/")[2] != (exchange.target or "").rpartition("/")[2]
-        )
-
-    def _redirected(self, exchange: Exchange, reading: Reading) -> Session | None:
-        """A session of the same client address that was just redirected to this authority."""
-        client = client_of(exchange)
-        for session in reversed(self._by_client.get((client, reading.protocol), ())):
-            last = session.steps[-1] if session.steps else None
-            location = last.answer.location if last is not None and last.answer is not None else None
-            if location is not None and exchange.authority is not None and f"//{exchange.authority}" in location:
-                return session
-        return None
-
-    def challenged(self, exchange: Exchange) -> Session | None:
-        """The latest session of the same client address that was asked for credentials."""
-        client = client_of(exchange)
-        best: Session | None = None
-        for (address, protocol), sessions in self._by_client.items():
-            if address != client:
-                continue
-            for session in (*reversed(sessions), *reversed(self._done.get((address, protocol), ()))):
-                touched = session.steps[-1:] + session.challenged[-1:] + session.task_exchanges[-1:]
-                if any(is_authentication(step) for step in touched):
-                    if best is None or session.last_ns > best.last_ns:
-                        best = session
-                    break
-        return best
-
-    def drop_closed(self, now_ns: int) -> None:
-        """Drop the connections of folded sessions that have closed."""
-        gone = [
-            link
-            for link, session in self._by_link.items()
-            if session.folded and link.closed_ns is not None and link.closed_ns <= now_ns
-        ]
-        for link in gone:
-            del self._by_link[link]
-            self._shared.discard(link)
-
-    def forget(self, session: Session) -> None:
-        """Drop what is only needed while the session may get more exchanges on connections of its own."""
-        for index in (self._by_client, self._done):
-            recent = index.get((session.client, session.protocol))
-            if recent is not None and session in recent:
-                recent.remove(session)
-                if not recent:
-                    del index[session.client, session.protocol]
-
     def account(self, session: Session, exchange: Exchange, reading: Reading, link: Connection) -> None:
+        """`exchange` has been given to `session`: what later ones are joined by."""
         session.exchanges += 1
         if not session.ids and link.exchanges > 1:
             self._note_open(link, exchange)
@@ -337,19 +189,27 @@ class Witnesses:
             session.counter = reading.numeric_id + max(0, reading.requests - 1)
         if session.client_name is None:
             session.client_name = reading.client_name
+        if not reading.provisional:
+            session.provisional = False
         self.index_answer(session, exchange)
         if session.first_task is not None and not session.worked:
-            session.worked = True
-            client = (session.client, session.protocol)
-            recent = self._by_client.get(client)
-            if recent is not None and session in recent:
-                recent.remove(session)
-            self._done.setdefault(client, deque(maxlen=DONE)).append(session)
-        if reading.session and reading.session not in session.ids and not session.observed:
+            self._clients.has_worked(session)
+        if reading.session and reading.session not in session.ids and self._by_id.get(f"mcp:{reading.session}"):
+            session.ids.add(reading.session)
+        elif reading.session and not session.observed:
             self._index(f"mcp:{reading.session}", session)
             session.ids.add(reading.session)
         for name in reading.ids:
             self._index(name, session)
+        if reading.trace_id:
+            self._note_trace(reading.trace_id, session, link)
+
+    def _note_trace(self, trace_id: str, session: Session, link: Connection) -> None:
+        if self._by_trace.setdefault(trace_id, session) is not session:
+            self._by_trace[trace_id] = None
+        self._trace_of_link[link] = trace_id
+        if len(self._by_trace) > TRACES_KEPT:
+            del self._by_trace[next(iter(self._by_trace))]
 
     def _note_open(self, link: Connection, exchange: Exchange) -> None:
         """Connections of the same two ends that are open at once and used more than once each."""
@@ -367,35 +227,36 @@ class Witnesses:
             self._links_open[pair] = links
 
     def index_answer(self, session: Session, exchange: Exchange) -> None:
+        """Ids that the answer gives out."""
         answer = exchange.answer
         if answer is None:
             return
         if answer.session:
             session.ids.add(answer.session)
             self._index(f"mcp:{answer.session}", session)
+        elif answer.leaked_session and answer.ok and exchange.reading is not None and exchange.reading.session:
+            self._index(f"mcp:{answer.leaked_session}", session)  # rotated: the client may go on with it
         if answer.endpoint:
             self._index(f"endpoint:{answer.endpoint}", session)
         for name in answer.ids:
             self._index(name, session)
+        if answer.ok:
+            self._confirmed.add((session.client, session.server, session.user_agent))
 
     def _index(self, name: str, session: Session) -> None:
         known = self._by_id.setdefault(name, [])
         if session not in known:
             known.append(session)
-            del known[:-8]
+            del known[:-NAMED_ALIKE]
 
-
-def starts_again(session: Session, exchange: Exchange, reading: Reading) -> bool:
-    """A JSON-RPC counter at 0 or 1 that the session is already past, and no repetition of a refused request."""
-    number, counter = reading.numeric_id, session.counter
-    if number is None or counter is None or number > 1 or number > counter or reading.role is Role.ANSWER:
-        return False
-    if number == counter or reading.role is Role.OPENING:
-        latest = (session.steps[-1:] + session.challenged[-1:] + session.task_exchanges[-1:]) or []
-        for step in latest:
-            before = step.reading
-            if before is not None and before.operation == reading.operation and failed(step):
-                return False
-            if is_authentication(step):
-                return False
-    return True
+    def drop_closed(self, now_ns: int) -> None:
+        """Drop the connections of folded sessions that have closed."""
+        gone = [
+            link
+            for link, session in self._by_link.items()
+            if session.folded and link.closed_ns is not None and link.closed_ns <= now_ns
+        ]
+        for link in gone:
+            del self._by_link[link]
+            self._shared.discard(link)
+            self._trace_of_link.pop(link, None)
