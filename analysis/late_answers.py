@@ -7,6 +7,7 @@ name, and the JSON-RPC id.
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Iterable
 
 from hsa.analysis.model import Exchange
 from hsa.analysis.session import Session
@@ -33,13 +34,15 @@ class LateAnswers:
             if http not in carriers:
                 carriers.append(http)
 
-    def find(self, exchange: Exchange, reading: Reading) -> JsonRpcMessage | None:
-        """The message that answers `exchange`; None when no stream has carried it (yet)."""
+    def find(self, exchange: Exchange, reading: Reading, resumed: Iterable[HttpExchange] = ()) -> JsonRpcMessage | None:
+        """The message that answers `exchange`; None when no stream has carried it (yet). `resumed`: streams that go on
+        with others, and have not been handed on because they began later."""
         if reading.rpc_id is None:
             return None
         name = f"endpoint:{reading.endpoint}" if reading.endpoint else f"mcp:{reading.session}"
         start = exchange.request_start or 0
-        for http in reversed(self._carriers.get(name, ())):
+        ahead = [h for h in resumed if h.request and h.request.header("mcp-session-id") == reading.session]
+        for http in (*reversed(self._carriers.get(name, ())), *ahead):
             if http.response is None:
                 continue
             for message in http.response.messages:
@@ -58,3 +61,11 @@ class LateAnswers:
         for step in session.steps:
             if step.answer is not None and step.answer.endpoint:
                 self._carriers.pop(f"endpoint:{step.answer.endpoint}", None)
+
+
+def resumes(http: HttpExchange) -> bool:
+    """A stream that goes on with one that was left or dropped."""
+    request, response = http.request, http.response
+    if request is None or response is None or request.method != "GET" or not response.event_stream:
+        return False
+    return request.header("last-event-id") is not None

@@ -20,7 +20,7 @@ from hsa.analysis.assembly import Assembler
 from hsa.analysis.exchanges import not_before, record, refresh, take_answer
 from hsa.analysis.filters import wanted, within
 from hsa.analysis.groups import groups
-from hsa.analysis.late_answers import LateAnswers
+from hsa.analysis.late_answers import LateAnswers, resumes
 from hsa.analysis.model import Analysis, Exchange, Handshake
 from hsa.analysis.options import Options
 from hsa.analysis.results import Results
@@ -109,6 +109,7 @@ class Pipeline:
         self._assembler = Assembler(idle_ns=int(options.idle_s * 1e9), merge_hops=options.hops == "merged")
         self._results = Results(options, self._assembler, self._driver, self._late)
         self._pending: list[_Pending] = []
+        self._resumed: list[HttpExchange] = []
         self._waiting: dict[HttpExchange, _Pending] = {}
         self._open: dict[HttpExchange, Exchange] = {}
         self._starts = array("q")
@@ -197,6 +198,7 @@ class Pipeline:
     def _release(self, at_end: bool) -> None:
         """Hand on what is complete, in order of start; stop at the first that is not and is still young."""
         self._pending.sort(key=lambda p: (p.start, p.serial))
+        self._resumed = [p.http for p in self._pending if resumes(p.http)]
         done = 0
         for pending in self._pending:
             patient = not at_end and pending.start > self.watermark_ns - HOLD_NS
@@ -232,7 +234,7 @@ class Pipeline:
             return False
         if not (reading.answered_elsewhere or (reading.session and reading.rpc_id is not None)):
             return False
-        message = self._late.find(exchange, reading)
+        message = self._late.find(exchange, reading, self._resumed)
         if message is None:
             return reading.answered_elsewhere
         take_answer(exchange, self._recogniser.read_answer(reading, message))
