@@ -72,10 +72,11 @@ def shorten(text: str, limit: int) -> str:
     """`text` in at most `limit` columns, the end replaced by two dots."""
     if text_width(text) <= limit:
         return text
-    kept = text[: max(0, limit - 2)]
-    while text_width(kept) > limit - 2:
+    room = max(0, limit - 2)
+    kept = text[:room]
+    while text_width(kept) > room:
         kept = kept[:-1]
-    return f"{kept}.."
+    return f"{kept}.."[: max(0, limit)]
 
 
 def wrapped(start: str, parts: Iterable[str], screen: int) -> Iterator[str]:

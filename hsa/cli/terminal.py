@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 
+WIDEST = 1_000
+"""Columns that lines are stretched to at most."""
 PIPE_WIDTH = 110
 """Characters of a line when nothing tells the width."""
 
@@ -19,6 +22,6 @@ def width(on_screen: bool) -> int:
     if on_screen and sys.stdout.isatty():
         import shutil
 
-        return shutil.get_terminal_size((80, 24)).columns
+        return min(shutil.get_terminal_size((80, 24)).columns, WIDEST)
     stated = os.environ.get("COLUMNS", "")
-    return int(stated) if stated.isdigit() and int(stated) > 0 else PIPE_WIDTH
+    return min(int(stated), WIDEST) if re.fullmatch("0*[1-9][0-9]{0,8}", stated) else PIPE_WIDTH

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 
 import pytest
 
-from hsa.cli.terminal import PIPE_WIDTH, color, width
+from hsa.cli.main import run
+from hsa.cli.terminal import PIPE_WIDTH, WIDEST, color, width
+
+CAPTURE = Path(__file__).parents[2] / "fixtures" / "paper" / "s1.mcp-legacy.local.pcap"
 
 
 def test_colour(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -30,5 +34,18 @@ def test_width_of_a_pipe(monkeypatch: pytest.MonkeyPatch) -> None:
     assert width(True) == PIPE_WIDTH
     monkeypatch.setenv("COLUMNS", "77")
     assert width(True) == width(False) == 77
-    monkeypatch.setenv("COLUMNS", "0")
-    assert width(True) == PIPE_WIDTH
+    for nonsense in ("0", "-3", "wide", "9" * 5000, "\u00b2"):
+        monkeypatch.setenv("COLUMNS", nonsense)
+        assert width(True) == PIPE_WIDTH
+    monkeypatch.setenv("COLUMNS", "99999999")
+    assert width(True) == WIDEST
+
+
+@pytest.mark.parametrize("command", ["analyze", "analyze --each", "show", "exchanges --format table"])
+def test_the_narrowest_terminals(
+    command: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for columns in ("1", "5", "20"):
+        monkeypatch.setenv("COLUMNS", columns)
+        assert run([*command.split(), "--tokenizer", "none", str(CAPTURE), *(["3"] if command == "show" else [])]) == 0
+        assert capsys.readouterr().out
