@@ -95,6 +95,15 @@ class Clients:
         exchange.guessed = True
         return min(fitting, key=lambda s: s.last_ns)
 
+    def lacking_id(self, exchange: Exchange, reading: Reading) -> Session | None:
+        """The only session of the same client that an unknown session id can be of: the capture lacks the answer that
+        gave it out."""
+        lacking = [s for s in self._recent(exchange, reading) if s.lacks_id()]
+        if len(lacking) != 1:
+            return None
+        exchange.guessed = exchange.link not in lacking[0].links
+        return lacking[0]
+
     def by_counter(self, exchange: Exchange, reading: Reading) -> Session | None:
         """A session of the same client whose JSON-RPC counter this exchange continues."""
         if reading.numeric_id is None or reading.session:

@@ -145,7 +145,9 @@ def _numbers(handshake: Handshake, session: Session, found: Readiness, around: S
         handshake.time_to_ready_ms = max(0, ready_ns - start) / 1e6
         if handshake.rtt_client_ms is not None:
             handshake.client_time_to_ready_ms = handshake.time_to_ready_ms + handshake.rtt_client_ms
-    if handshake.outcome != "incomplete":
+    elif handshake.outcome == "ready":
+        handshake.ready_by = "first-task"
+    if handshake.outcome in ("error", "abandoned") or ready_ns is not None:
         handshake.time_to_outcome_ms = max(0, decided_ns - start) / 1e6
     handshake.exchanges = tuple(s.serial for s in found.members)
     handshake.frames = (begun.frame, max((s.answer_frame or s.last_frame) for s in members))

@@ -45,6 +45,8 @@ def decide(session: Session, found: Readiness, end: End, offered: frozenset[str]
         return Outcome("ready")
     if found.ready is not None:
         return Outcome("abandoned", None, "the client left before it listed anything or sent a task")
+    if found.first_task is not None and found.deciding is not None and found.deciding.unseen:
+        return Outcome("ready", None, "the answer before the first task is not in the capture")
     return _not_ready(session, found, end)
 
 

@@ -63,6 +63,7 @@ def judge(session: Session) -> Readiness:
     deciding = [s for s in before if not is_optional(s)]
     result.deciding = deciding[-1] if deciding else None
     needed, by = _needed(session, before)
+    needed = [s for s in needed if not _must_have_come(s, needed)]
     made: Exchange | None = None
     if needed and all(s.answer is not None and s.answer.ok for s in needed):
         last = max(needed, key=_end_order)
@@ -78,8 +79,16 @@ def judge(session: Session) -> Readiness:
     result.ready = made
     for step in before:
         within = made is None or start_of(step) < end_of(made) or order_of(step) <= order_of(made)
+        within = within or (step.unseen and step in needed)  # ready came with its answer, which was not captured
         (result.members if within else result.after).append(step)
     return result
+
+
+def _must_have_come(step: Exchange, needed: list[Exchange]) -> bool:
+    """The capture lacks its answer, but the counterpart went on with the session."""
+    if step.answer is not None or not step.unseen:
+        return False
+    return any(s.answer is not None and s.answer.ok and order_of(s) > order_of(step) for s in needed)
 
 
 def first_of(session: Session) -> tuple[Exchange | None, list[Exchange]]:

@@ -12,6 +12,8 @@ from hsa.dissectors.reading import Role
 LISTED_OPERATIONS = {"mcp": "tools/list"}
 """The listing that makes a client ready, per protocol that has one apart from its opening."""
 
+ERA_ROLES = (Role.OPENING, Role.LISTING, Role.READINESS)
+
 OPERATIONS_KEPT = 256
 """Tasks of one session that may be open at once (for polls, rounds and retries to find them)."""
 
@@ -105,6 +107,10 @@ class Session:
     lost: bool = False
     """Once folded: its id was refused as unknown."""
 
+    def lacks_id(self) -> bool:
+        """The answer to its initialize, and with it the id that it gave out, is missing from the capture."""
+        return not self.ids and any(s.unseen and s.reading and s.reading.operation == "initialize" for s in self.steps)
+
     def was_lost(self) -> bool:
         """A request with its id was refused as one refuses an id that is gone."""
         return self.lost or any(map(refused_as_gone, self.task_exchanges))
@@ -133,7 +139,7 @@ class Session:
         """Era agreed, or the one last tried."""
         for step in reversed(self.steps):
             reading = step.reading
-            if reading is not None and reading.era is not None and reading.role in (Role.OPENING, Role.LISTING):
+            if reading is not None and reading.era is not None and reading.role in ERA_ROLES:
                 return reading.era
         task = self.first_task
         return task.reading.era if task is not None and task.reading is not None else None

@@ -113,8 +113,10 @@ class Witnesses:
     def by_witness(self, exchange: Exchange, reading: Reading) -> Session | None:
         """By id, else by the connection unless what is at its client's end is a proxy, else by a trace id."""
         session = self.by_id(exchange, reading)
-        if session is not None or reading.session:
+        if session is not None:
             return session
+        if reading.session:
+            return self._clients.lacking_id(exchange, reading)
         session = self.by_link(exchange, reading)
         traced = self._by_trace_id(exchange, reading)
         if traced is not None and traced is not session:
@@ -194,11 +196,11 @@ class Witnesses:
         self.index_answer(session, exchange)
         if session.first_task is not None and not session.worked:
             self._clients.has_worked(session)
-        if reading.session and reading.session not in session.ids and self._by_id.get(f"mcp:{reading.session}"):
-            session.ids.add(reading.session)
-        elif reading.session and not session.observed:
-            self._index(f"mcp:{reading.session}", session)
-            session.ids.add(reading.session)
+        if reading.session and reading.session not in session.ids:
+            name = f"mcp:{reading.session}"
+            if session in self._by_id.get(name, ()) or not session.observed or session.lacks_id():
+                self._index(name, session)
+                session.ids.add(reading.session)
         for name in reading.ids:
             self._index(name, session)
         if reading.trace_id:
