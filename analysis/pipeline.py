@@ -31,12 +31,19 @@ from hsa.capture.records import Records
 from hsa.dissectors.connection import Connection
 from hsa.dissectors.driver import Driver
 from hsa.dissectors.http import HttpExchange
+from hsa.dissectors.packets import part
 from hsa.dissectors.reading import Reading, Role
 from hsa.dissectors.recognise import Recogniser
 
 BLOCKS_A_COLLECTION = 64
 """Blocks between two runs of the cycle collector, which is paused in between: objects here are many and long-lived,
 and those that form cycles are taken apart when a session is folded."""
+
+EXCHANGES_AT_ONCE = 1_024
+"""Exchanges of one piece of a block that are aimed at: where traffic is dense, blocks go through in smaller pieces, so
+that few exchanges are in memory at one time."""
+MOST_ROWS, FEWEST_ROWS = 65_536, 4_096
+"""Bounds of such a piece, packets."""
 
 HOLD_NS = 30_000_000_000
 """An exchange that is still open holds later ones back for no longer than this (capture time)."""
@@ -119,6 +126,11 @@ class Pipeline:
         self.watermark_ns = 0
         self.block_done = False
         self._blocks = 0
+
+    @property
+    def begun(self) -> int:
+        """Exchanges seen so far."""
+        return len(self._starts)
 
     def run(self) -> Iterator[None]:
         """Read everything; yields now and then so that a caller may stop early with what is known."""
@@ -287,7 +299,7 @@ class Pipeline:
 
 
 class _Watched:
-    """The blocks of a reader; tells the pipeline when one has gone through all layers."""
+    """The blocks of a reader, in pieces; tells the pipeline when one has gone through all layers."""
 
     def __init__(
         self, reader: Reader, options: Options, pipeline: Pipeline, progress: Callable[[int], None] | None
@@ -297,13 +309,21 @@ class _Watched:
         self._pipeline, self._progress = pipeline, progress
 
     def __iter__(self) -> Iterator[Records]:
-        packets = 0
-        for records in self._blocks:
-            yield records
-            packets += len(records)
-            pipeline = self._pipeline
-            pipeline.watermark_ns = max(pipeline.watermark_ns, int(records.t_ns.max(initial=0)))
-            pipeline.block_done = True
+        packets, rows, pipeline = 0, 2 * FEWEST_ROWS, self._pipeline
+        for block in self._blocks:
+            at = 0
+            while at < len(block):
+                records = part(block, at, at + rows)
+                at += len(records)
+                begun = pipeline.begun
+                yield records
+                packets += len(records)
+                if pipeline.begun - begun > EXCHANGES_AT_ONCE:
+                    rows = max(rows // 2, FEWEST_ROWS)
+                elif (pipeline.begun - begun) * 4 < EXCHANGES_AT_ONCE:
+                    rows = min(rows * 2, MOST_ROWS)
+                pipeline.watermark_ns = max(pipeline.watermark_ns, int(records.t_ns.max(initial=0)))
+                pipeline.block_done = True
             if self._progress is not None:
                 self._progress(packets)
 

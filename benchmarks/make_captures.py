@@ -1,7 +1,7 @@
 """The captures of the benchmark: `python -m benchmarks.make_captures [FOLDER] [NAME...]`.
 
 * `mixed`: 1,000,000 packets, about 850 MB: agent sessions among bulk TLS and plain HTTP downloads.
-* `dense`: 5,000 MCP sessions of the legacy era; `dense-1000` is the same with 1,000, for the growth of memory.
+* `dense`: 5,000 MCP sessions of the legacy era; `dense-15000` goes on to 15,000, for the growth of memory.
 * `scan`: 2,000,000 SYN packets, each to another port.
 * `small`: eight MCP sessions, for the time that a small capture takes.
 """
@@ -61,7 +61,7 @@ def _session(index: int, start_us: int) -> tuple[list[Packet], int]:
 
 
 def dense(path: str, sessions: int = 5_000) -> int:
-    """MCP sessions one after the other and overlapping, `sessions` in four minutes."""
+    """MCP sessions one after the other and overlapping, 5,000 in four minutes."""
     rng = random.Random(2)
     packets: list[Packet] = []
     for i in range(sessions):
@@ -115,7 +115,7 @@ def small(path: str) -> int:
 CAPTURES: dict[str, Callable[[str], int]] = {
     "mixed": mixed,
     "dense": dense,
-    "dense-1000": lambda path: dense(path, 1_000),
+    "dense-15000": lambda path: dense(path, 15_000),
     "scan": scan,
     "small": small,
 }

@@ -132,22 +132,26 @@ _COLUMNS = (
 
 def parts(records: Records, rows: int = ROWS_AT_ONCE) -> Iterator[Records]:
     """The block cut into pieces of at most `rows` records (views, nothing is copied)."""
-    n = len(records)
-    if n <= rows:
+    if len(records) <= rows:
         yield records
         return
-    for at in range(0, n, rows):
-        to = at + rows
-        yield Records(
-            records.data,
-            records.frame[at:to],
-            records.t_ns[at:to],
-            records.interface[at:to],
-            records.link_type[at:to],
-            records.offset[at:to],
-            records.captured[at:to],
-            records.original[at:to],
-        )
+    for at in range(0, len(records), rows):
+        yield part(records, at, at + rows)
+
+
+def part(records: Records, start: int, stop: int) -> Records:
+    """Records [start, stop) of a block, as views."""
+    span = slice(start, stop)
+    return Records(
+        records.data,
+        records.frame[span],
+        records.t_ns[span],
+        records.interface[span],
+        records.link_type[span],
+        records.offset[span],
+        records.captured[span],
+        records.original[span],
+    )
 
 
 class PacketDecoder:
