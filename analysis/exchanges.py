@@ -89,15 +89,15 @@ def _take_request(exchange: Exchange, request: HttpMessage) -> None:
     exchange.last_frame = max(exchange.last_frame, request.seen.last_frame)
     exchange.digest = digest_of(request.body)
     exchange.batched = bool(request.messages) and request.messages[0].batch is not None
-    for name, value in request.headers:
-        if name == "user-agent":
-            exchange.user_agent = value
-        elif name in ("via", "forwarded", "x-forwarded-for"):
+    fields = request.fields
+    exchange.user_agent = fields.get("user-agent")
+    exchange.request_id = fields.get("x-request-id")
+    for name in ("via", "forwarded", "x-forwarded-for"):
+        value = fields.get(name)
+        if value is not None:
             exchange.proxied = True
             if name != "via" and exchange.forwarded is None:
                 exchange.forwarded = _forwarded_client(name, value)
-        elif name == "x-request-id":
-            exchange.request_id = value
 
 
 def _take_response(exchange: Exchange, response: HttpMessage) -> None:

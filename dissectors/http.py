@@ -102,12 +102,19 @@ class HttpMessage:
     data_documents: list[Any] = field(default_factory=list)
     """Parsed data of events that are JSON but not JSON-RPC (A2A REST streams, ACP streams); bounded."""
 
+    first_values: dict[str, str] | None = None
+    """First value of each header, once somebody asked (`fields`)."""
+
+    @property
+    def fields(self) -> dict[str, str]:
+        """First value of each header by its name in lower case; not to be changed."""
+        if self.first_values is None:
+            self.first_values = dict(reversed(self.headers))
+        return self.first_values
+
     def header(self, name: str) -> str | None:
         """First value of the header `name` (lower case); None when absent."""
-        for key, value in self.headers:
-            if key == name:
-                return value
-        return None
+        return self.fields.get(name)
 
 
 @dataclass(slots=True, eq=False)

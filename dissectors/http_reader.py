@@ -185,6 +185,7 @@ class HttpReader:
             event.bytes,
             0,
             fields.get("content-encoding"),
+            first_values=fields,
         )
         target = event.target
         authority = fields.get("host")
@@ -244,6 +245,7 @@ class HttpReader:
             event.bytes + entry.interim_bytes,
             0,
             event.fields.get("content-encoding"),
+            first_values=event.fields,
         )
         entry.exchange.response = message
         if entry.exchange.request is None:

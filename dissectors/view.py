@@ -77,7 +77,7 @@ class View:
         self.answer_headers: dict[str, str] = {}
         if response is not None:
             self.status = response.status
-            self.answer_headers = dict(reversed(response.headers))
+            self.answer_headers = response.fields
         server: Endpoint | str = exchange.connection.proxied_server or exchange.connection.server
         if exchange.authority is not None and (exchange.absolute_form or exchange.tunnel is not None):
             server = exchange.authority
@@ -103,7 +103,7 @@ class View:
         self.verb = request.method or ""
         self.target = request.target or ""
         self.path, self.query_text = split_target(self.target)
-        self.headers = dict(reversed(request.headers))
+        self.headers = request.fields
         if request.body is None:
             return
         self.body = load_json(request)
