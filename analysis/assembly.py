@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from hsa.analysis.clients import Clients, client_of
+from hsa.analysis.gateways import Gateways
 from hsa.analysis.hops import HopMatcher
 from hsa.analysis.model import Exchange
 from hsa.analysis.operations import add_task, answered
@@ -26,11 +27,12 @@ class Assembler:
         """In order of creation; those folded are taken out."""
         self.probes = 0
         self.clients = Clients(idle_ns)
-        self.witnesses = Witnesses(self.clients)
+        self.witnesses = Witnesses(self.clients, legs_apart=not merge_hops)
         self._hops = HopMatcher() if merge_hops else None
         self._preludes = Preludes(idle_ns)
         self._preflights = Preflights()
         self._provisional: dict[tuple[str, str, str | None], int] = {}
+        self._gateways = Gateways()
         self._created = 0
 
     def add(self, exchange: Exchange) -> Session | None:
@@ -54,6 +56,7 @@ class Assembler:
         if session is not None:
             self._preflights.join(session, exchange, asked)
             self.witnesses.account(session, exchange, reading, link)
+            self._gateways.note(exchange, link)
         return session
 
     def forget(self, session: Session) -> None:
@@ -175,7 +178,8 @@ class Assembler:
         session = self._new(exchange, reading)
         link = exchange.link
         assert link is not None
-        fresh = link.syn_ns is not None and not reading.session and not reading.ids
+        named = set(reading.ids) - self._preludes.asked_in_vain(exchange)
+        fresh = link.syn_ns is not None and not reading.session and not named
         if not fresh:
             session.observed = False
         elif not opens:
@@ -193,6 +197,7 @@ class Assembler:
             authority=exchange.authority,
         )
         self._created += 1
+        session.parent = self._gateways.front_of(exchange, reading)
         self.sessions.append(session)
         self.witnesses.register(session, exchange)
         return session

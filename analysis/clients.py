@@ -50,7 +50,7 @@ class Clients:
     """The sessions that may still get exchanges, by client address and protocol, latest last."""
 
     def __init__(self, idle_ns: int) -> None:
-        self._idle_ns = idle_ns
+        self.idle_ns = idle_ns
         self._fresh: dict[tuple[str, str], deque[Session]] = {}
         self._worked: dict[tuple[str, str], deque[Session]] = {}
         self.unsure: set[tuple[str, str]] = set()
@@ -175,7 +175,7 @@ class Clients:
     def is_silent(self, session: Session, exchange: Exchange) -> bool:
         """Silent for longer than idle, with nothing pending, no connection open and no authorisation under way."""
         now = exchange.request_start or 0
-        if now - session.last_ns <= self._idle_ns or session.ids:
+        if now - session.last_ns <= self.idle_ns or session.ids:
             return False
         if _is_authorising(session):
             return False

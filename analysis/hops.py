@@ -21,7 +21,8 @@ _KEPT = 512
 Key = tuple[object, ...]
 
 
-def _end(exchange: Exchange) -> int:
+def end_of_wait(exchange: Exchange) -> int:
+    """When its client had the answer; far ahead while it may still come."""
     if exchange.standing and not exchange.complete and exchange.cut is None:
         return _OPEN
     if exchange.answer_end is not None and not exchange.standing:
@@ -112,11 +113,11 @@ class HopMatcher:
         key = _key(exchange)
         if key is None:
             return None
-        start, end = exchange.request_start or 0, _end(exchange)
+        start, end = exchange.request_start or 0, end_of_wait(exchange)
         found: list[tuple[int, int, Exchange]] = []
         under_way: deque[Exchange] = deque(maxlen=_KEPT)
         for outer in self._pending.get(key, ()):
-            outer_end = _end(outer)
+            outer_end = end_of_wait(outer)
             if outer_end < start:
                 continue
             under_way.append(outer)
@@ -138,5 +139,5 @@ class HopMatcher:
         """Now and then, drop the keys under which nothing is under way."""
         self._added += 1
         if self._added % 1024 == 0:
-            for stale in [k for k, q in self._pending.items() if all(_end(e) < now for e in q)]:
+            for stale in [k for k, q in self._pending.items() if all(end_of_wait(e) < now for e in q)]:
                 del self._pending[stale]

@@ -31,6 +31,11 @@ class Preludes:
         if len(self._waiting) > WAITING:
             del self._waiting[next(iter(self._waiting))]
 
+    def asked_in_vain(self, exchange: Exchange) -> set[str]:
+        """Ids that this client has just asked for and that were not there: they are new."""
+        waiting = self._waiting.get(client_of(exchange), ())
+        return {name for s in waiting if s.reading is not None and s.status == 404 for name in s.reading.ids}
+
     def take(self, session: Session, exchange: Exchange) -> None:
         """Give the session what led up to `exchange` without a silence between (a person's consent is none)."""
         waiting = self._waiting.pop(session.client, None)

@@ -143,6 +143,9 @@ class Results:
         for number, (_, handshake) in enumerate(self._handshakes):
             handshake.id = number
         self._by_session = {id(session): handshake for session, handshake in self._handshakes}
+        for session, handshake in self._handshakes:
+            front = self._by_session.get(id(session.parent)) if session.parent is not None else None
+            handshake.parent = front.id if front is not None else None
         return [handshake for _, handshake in self._handshakes]
 
     def agent_connection(self, connection: Connection) -> None:

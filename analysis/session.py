@@ -90,6 +90,8 @@ class Session:
     """Some exchange of its handshake was joined without an exact witness."""
     ended: bool = False
     """DELETE was sent."""
+    parent: Session | None = None
+    """Of a session that a gateway opened: the one it did so for."""
     previous: Session | None = None
     """Earlier handshake of the same client with the same counterpart."""
     ready_ns: int | None = None

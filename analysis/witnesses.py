@@ -26,8 +26,9 @@ NAMED_ALIKE = 8
 class Witnesses:
     """The sessions so far, by all that proves something."""
 
-    def __init__(self, clients: Clients) -> None:
+    def __init__(self, clients: Clients, *, legs_apart: bool) -> None:
         self._clients = clients
+        self._legs_apart = legs_apart
         self._by_link: dict[Connection, Session] = {}
         self._shared: set[Connection] = set()
         self._proxies: set[tuple[str, str]] = set()
@@ -100,15 +101,31 @@ class Witnesses:
             named.append(f"endpoint:{reading.endpoint}")
         named.extend(reading.ids)
         for name in named:
-            candidates = self._by_id.get(name, ())
-            for session in reversed(candidates):
-                if same_server(session, exchange):
-                    session.revive()
-                    return session
-            if candidates and len(name.partition(":")[2]) >= UNIQUE_ID:
-                candidates[-1].revive()
-                return candidates[-1]
+            best, fit = None, 0
+            for session in self._by_id.get(name, ()):
+                this = self._fit(session, exchange, name)
+                if this and this >= fit:
+                    best, fit = session, this
+            if best is not None:
+                best.revive()
+                return best
         return None
+
+    def _fit(self, session: Session, exchange: Exchange, name: str) -> int:
+        """How well a session that has this id fits, 0 for not at all: ids are unique within one counterpart; long ones
+        everywhere, but at another pair of hosts at another time the same id is another session. Where legs are to stay
+        apart, each has its own session."""
+        if exchange.link in session.links:
+            return 5
+        same_client = session.client == client_of(exchange)
+        if session.server == exchange.server:
+            return 4 if same_client else 0 if self._legs_apart else 3
+        if not same_client and self._legs_apart:
+            return 0
+        if same_server(session, exchange):
+            return 2
+        near = (exchange.request_start or 0) - session.last_ns <= self._clients.idle_ns
+        return 1 if len(name.partition(":")[2]) >= UNIQUE_ID and (same_client or near) else 0
 
     def by_witness(self, exchange: Exchange, reading: Reading) -> Session | None:
         """By id, else by the connection unless what is at its client's end is a proxy, else by a trace id."""
