@@ -35,6 +35,8 @@ LOST_PACKETS = 1024
 """The same for bytes that nobody is seen to acknowledge: they may still be sent again."""
 LOST_BYTES = 4 * 2**20
 LOST_NS = 60_000_000_000
+MAX_WAITING = 4_096
+"""Segments of one direction that may wait."""
 COPY_NS = 10_000_000
 """Copies of one packet taken at several interfaces lie at most this far apart."""
 WEAK_COPY_NS = 2_000_000
@@ -410,18 +412,22 @@ def _judge(flow: Flow, row: int, t_ns: int, frame: int, out: list[Piece]) -> Non
         if half.hole_ns < 0:
             half.hole_ns, half.hole_packets = t_ns, 0
             continue
-        if _held_back(half):
-            continue  # complete, but it waits for the other direction
-        half.hole_packets += 1
         held = half.waiting_bytes + other.waiting_bytes
+        crowded = held >= LOST_BYTES or len(half.waiting) >= MAX_WAITING
+        if _held_back(half):  # complete, but it waits for the other direction
+            if crowded:  # which nothing shows to be missing: what it acknowledges was never sent
+                half.waiting[:] = [segment._replace(need=0) for segment in half.waiting]
+                _drain(flow, row, out)
+            continue
+        half.hole_packets += 1
         age = t_ns - half.hole_ns
         if acked:
             enough = half.hole_packets >= GIVE_UP_PACKETS or held >= GIVE_UP_BYTES or age >= GIVE_UP_NS
         elif other.seen:
-            enough = half.hole_packets >= LOST_PACKETS or held >= LOST_BYTES or age >= LOST_NS
+            enough = half.hole_packets >= LOST_PACKETS or age >= LOST_NS
         else:
-            enough = (half.hole_packets >= GIVE_UP_PACKETS and age >= GIVE_UP_NS) or held >= LOST_BYTES
-        if enough:
+            enough = half.hole_packets >= GIVE_UP_PACKETS and age >= GIVE_UP_NS
+        if enough or crowded:
             skip(flow, side, row, frame, t_ns, out)
             clean = False
     flow.clean = clean

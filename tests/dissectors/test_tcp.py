@@ -10,8 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from hsa.dissectors import reassembly
 from hsa.dissectors.connection import Endpoint
 from hsa.dissectors.contract import C2S, Direction
+from hsa.dissectors.reassembly import Flow
 from hsa.dissectors.tcp import Verdict
 from tests.dissectors.frames import (
     ACK,
@@ -486,6 +488,34 @@ def test_stray_packets_do_not_stop_a_stream() -> None:
     for rows in BLOCKS:
         (seen,), _, _ = run(frames, rows)
         assert seen.steps == [(0, REQUEST), (1, ANSWER), (0, b"GET /b"), (1, b"HTTP/1.1 204")]
+
+
+@pytest.mark.parametrize("answered", [False, True])
+def test_what_waits_is_bounded(answered: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A hole that nobody fills, and an acknowledgement of bytes that were never sent, hold up a stream only so long."""
+    waiting = 0
+
+    def judge(flow: Flow, row: int, t_ns: int, frame: int, out: list[reassembly.Piece]) -> None:
+        nonlocal waiting
+        original(flow, row, t_ns, frame, out)
+        waiting = max(waiting, *(len(half.waiting) for half in flow.halves))
+
+    original = reassembly._judge
+    monkeypatch.setattr(reassembly, "_judge", judge)
+    talk = Talk(segment=1).open()
+    if answered:
+        talk.say(False, b"x").put(False, FIN | ACK)
+        talk.next[1] += 1000  # from now on the client acknowledges what lies behind the server's FIN
+    else:
+        talk.next[0] += 1  # one byte is never seen
+    start = len(talk.frames)
+    talk.say(True, b"y" * 20_000, False)
+    for i, frame in enumerate(talk.frames[start:]):
+        frame.t = talk.frames[start - 1].t + i  # too fast for any timer
+    (seen,), _, _ = run(talk.frames)
+    assert waiting <= reassembly.MAX_WAITING + 1
+    assert len(seen.data(0)) == 20_000
+    assert seen.gaps == ([] if answered else [(0, 1)])
 
 
 # ---------------------------------------------------------------- properties
