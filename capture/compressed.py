@@ -1,7 +1,8 @@
 """Captures under gzip (RFC 1952) and zstd (RFC 8878), one member or frame after the other.
 
 Output is taken in pieces no larger than the caller's buffer, so a small file that would expand to terabytes costs
-time but no memory. zstd windows over 128 MiB are refused (the library's own limit).
+time but no memory. zstd windows over 128 MiB are refused (the library's own limit). What stands before damage is
+delivered: from gzip to the byte, from zstd to the block.
 """
 
 from __future__ import annotations
@@ -13,8 +14,11 @@ import zstandard
 
 from hsa.capture.source import GZIP_MAGIC, ZSTD_MAGIC, ZSTD_SKIPPABLE, PlainSource
 
-INPUT_BYTES = 256 * 1024
-"""Compressed bytes taken from the file at a time."""
+INPUT_BYTES = 32 * 1024
+"""Compressed bytes taken from the file at a time. With much more, a file of nothing but tiny members costs most of its
+time for copies of what is behind each."""
+PIECE_BYTES = 4 * 1024
+"""Blocks of zstd smaller than this are not handed on one by one."""
 
 
 class GzipSource:
@@ -35,15 +39,17 @@ class GzipSource:
                 if not self._input:
                     self._end("" if not self._began else "gzip data ends early")
                     return 0
+            before = self._member.copy()
             try:
                 output = self._member.decompress(self._input, len(view))
             except zlib.error as error:
                 self._end(f"gzip data is damaged: {error}")
-                return 0
-            self._began = True
-            self._input = self._member.unconsumed_tail
-            if self._member.eof:
-                self._next_member(self._member.unused_data)
+                output = _good_part(before, self._input, len(view))
+            else:
+                self._began = True
+                self._input = self._member.unconsumed_tail
+                if self._member.eof:
+                    self._next_member(self._member.unused_data)
             if output:
                 view[: len(output)] = output
                 return len(output)
@@ -74,6 +80,20 @@ class GzipSource:
         self._plain.close()
 
 
+def _good_part(member: zlib._Decompress, data: bytes, limit: int) -> bytes:
+    """Up to `limit` bytes that come out of `data` before its damage: what its longest part without damage gives."""
+    good = b""
+    low, high = 0, len(data)
+    while low + 1 < high:
+        middle = (low + high) // 2
+        try:
+            good = member.copy().decompress(data[:middle], limit)
+            low = middle
+        except zlib.error:
+            high = middle
+    return good
+
+
 class ZstdSource:
     """The bytes under zstd: all frames, skippable ones passed over."""
 
@@ -92,7 +112,7 @@ class ZstdSource:
         if self._ended:
             return 0
         try:
-            count = self._reader.readinto(view)
+            count = self._reader.readinto1(view)  # takes one piece of input, so that damage behind it costs nothing
         except zstandard.ZstdError as error:
             self._ended = True
             self.failure = f"zstd data is damaged: {' '.join(str(error).split())}"
@@ -112,15 +132,20 @@ class ZstdSource:
 
 
 class _WatchedInput:
-    """The compressed bytes on their way to the library, which does not tell whether its last frame was whole."""
+    """The compressed bytes on their way to the library, in pieces that end with a frame, or with a block when they are
+    not tiny: of a piece with damage in it the library gives nothing, and it does not tell whether a frame was whole."""
 
     def __init__(self, plain: PlainSource) -> None:
         self.frames = ZstdFrames()
         self._plain = plain
+        self._data = memoryview(b"")
 
     def read(self, size: int = -1) -> bytes:
-        data = self._plain.read(size if size > 0 else INPUT_BYTES)
-        self.frames.feed(data)
+        del size  # pieces are smaller than what the library asks for
+        if not self._data:
+            self._data = memoryview(self._plain.read(INPUT_BYTES))
+        stop = self.frames.feed(self._data)
+        data, self._data = bytes(self._data[:stop]), self._data[stop:]
         return data
 
 
@@ -136,24 +161,28 @@ class ZstdFrames:
         self._part = self._magic
         self._checksum = 0
 
-    def feed(self, data: bytes) -> None:
-        """Follow the next bytes of the compressed stream."""
+    def feed(self, data: bytes | memoryview) -> int:
+        """Follow the next bytes of the compressed stream, to the end of a frame, of a block, or of them all; gives how
+        many were followed."""
         position = 0
         while position < len(data):
             if self._skip:
                 step = min(self._skip, len(data) - position)
                 self._skip -= step
                 position += step
+                if not self._skip and (self._part == self._magic or position >= PIECE_BYTES):
+                    break
                 continue
             self.at_boundary = False
             step = self._need - len(self._held)
-            self._held += data[position : position + step]
+            self._held += bytes(data[position : position + step])
             position += step
             if len(self._held) >= self._need:
                 head, self._held = self._held, b""
                 self._part(head)
         if not self._skip and not self._held and self._part == self._magic:
             self.at_boundary = True
+        return position
 
     def _magic(self, head: bytes) -> None:
         if head == ZSTD_MAGIC:
