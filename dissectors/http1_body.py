@@ -139,6 +139,7 @@ def one_chunk(text: bytes, start: int) -> tuple[int, int, int, bool] | None:
 
 def _hunt_chunk(side: Side, why: str, detail: str) -> bool:
     side.state, side.why, side.rule, side.fresh = State.CHUNK_HUNT, why, _CHUNK_RULE, False
+    side.need = 0
     seen = side.buffer.seen(side.buffer.at, side.buffer.at + 1)
     side.out.append(Damage(why, "http1", side.direction, seen, 0, side.rule, detail))
     return True

@@ -46,16 +46,18 @@ def hunt_chunk(side: Side) -> bool:
     if buffer.end < side.need and not closing:
         return False
     boundary, need = _find_chunk(text, at, side.fresh, closing)
-    if need:
-        side.need = buffer.at + need - at
-        if boundary > at:
-            side.skip(boundary - at)
-            side.fresh = False
-        return False
     found, keep = find_start(side.direction, text, at, closing)
-    if boundary >= 0 and (found < 0 or boundary < found):
+    chunk_first = boundary >= 0 and (found < 0 or boundary < found)
+    if chunk_first and need:
+        side.need = buffer.at + need - at
+        keep = min(boundary, keep)
+        side.fresh = side.fresh and keep == at
+        side.skip(keep - at)
+        return False
+    if chunk_first:
         if side.why == "gap":
-            seen = buffer.seen(buffer.at, buffer.at + 1)
+            place = buffer.at + boundary - at
+            seen = buffer.seen(place, place + 1)
             if side.direction is S2C and side.pairing.asked_by(seen.t_first_ns):
                 return _ended_in_the_hole(side, seen)
             side.lost = True
@@ -144,6 +146,7 @@ def hole(side: Side, gap: Gap) -> None:
             side.flush_skipped()
         _hand_on(side, gap)
         side.state, side.why, side.rule, side.fresh = State.CHUNK_HUNT, "gap", "", True
+        side.need = 0
         if side.direction is C2S:  # its end and other requests may be in the hole
             side.pairing.hole(gap.seen.t_first_ns)
     else:
