@@ -6,8 +6,9 @@ import numpy as np
 
 from hsa.capture.records import Int32, Int64
 from hsa.dissectors.connection import Connection, Endpoint
+from hsa.dissectors.flows import Conversations
 from hsa.dissectors.packets import DAMAGE_OFFLOAD
-from hsa.dissectors.reassembly import Flow
+from hsa.dissectors.reassembly import SEQUENCE, Flow
 from hsa.dissectors.runs import Runs
 
 SIZE_BUCKET = 32
@@ -46,6 +47,32 @@ def whole(runs: Runs, g: int, client: int, trace: int, number: int, ends: tuple[
         connection.offload = bool(runs.damage[g] & DAMAGE_OFFLOAD) or 0 < size < runs.biggest[g]
     connection.sizes.append(sizes(runs.t_ns[begin:end], runs.sizes[begin:end]))
     return connection
+
+
+def before(flow: Flow, table: Conversations, row: int) -> None:
+    """Take what earlier blocks told of a connection, in which it had packets without payload only."""
+    connection, client = flow.connection, flow.client
+    own = (int(table.packets_0[row]), int(table.packets_1[row]))
+    connection.seen_packets = [own[client], own[1 - client]]
+    connection.first_ns, connection.first_frame = int(table.first_ns[row]), int(table.first_frame[row])
+    connection.last_ns, connection.last_frame = int(table.last_ns[row]), int(table.last_frame[row])
+    flow.last_ns = flow.latest_ns = connection.last_ns
+    connection.syns = int(table.syns[row])
+    connection.duplicates = int(table.copies[row])
+    connection.syn_ns = int(table.syn_ns[row]) or None
+    connection.syn_ack_ns = int(table.syn_ack_ns[row]) or None
+    connection.established_ns = int(table.established_ns[row]) or None
+    if table.rst_ns[row] > 0:
+        connection.rst_ns[0 if int(table.rst_side[row]) == client else 1] = int(table.rst_ns[row])
+    own = (int(table.size_0[row]), int(table.size_1[row]))
+    times = np.array([connection.first_ns, connection.syn_ack_ns or connection.last_ns], np.int64)
+    connection.sizes.append((times, np.array([own[client], -own[1 - client]], np.int32)))
+    told = (connection.syn_ns, connection.syn_ack_ns)
+    for side, base in ((0, int(table.base_0[row])), (1, int(table.base_1[row]))):
+        if flow.sure and base > 0 and told[side ^ client] is not None:
+            half = flow.halves[side]
+            half.next, half.start_known, half.seen = base & SEQUENCE, True, True
+            half.frame, half.t_ns = connection.first_frame, connection.first_ns
 
 
 def update(flow: Flow, runs: Runs, g: int) -> None:

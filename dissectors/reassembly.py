@@ -137,7 +137,7 @@ class Flow:
         "ends_ns",
         "halves",
         "held",
-        "held_bytes",
+
         "kept",
         "last_ns", "latest_ns",
         "over",
@@ -161,7 +161,6 @@ class Flow:
         """The driver wants it."""
         self.held: list[Piece] = []
         """Pieces kept until it is known what the stream carries."""
-        self.held_bytes = 0
         self.segment_size = 0
         """Smaller of the announced maximum segment sizes; 0 while unknown."""
         self.over = False
@@ -455,6 +454,14 @@ def skip(flow: Flow, side: int, row: int, frame: int, t_ns: int, out: list[Piece
         half.next = (half.next + size) & SEQUENCE
     half.hole_ns, half.hole_packets = -1, 0
     _drain(flow, row, out)
+
+
+def expire(flow: Flow, now_ns: int, row: int, out: list[Piece]) -> None:
+    """Give up holes that have waited too long, though the connection itself has been silent since."""
+    for side in (0, 1):
+        half = flow.halves[side]
+        if missing(half) > 0 and 0 <= half.hole_ns <= now_ns - GIVE_UP_NS:
+            skip(flow, side, row, flow.connection.last_frame, flow.latest_ns, out)
 
 
 def flush(flow: Flow, row: int, out: list[Piece]) -> None:

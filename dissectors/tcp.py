@@ -8,24 +8,23 @@ order of the packets that made it deliverable, over all connections.
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from operator import itemgetter
 
 import numpy as np
 
 from hsa.capture.records import FRAME_BITS, Int64, Records
 from hsa.dissectors import attempts, facts
-from hsa.dissectors.chunks import SMALL_RUN, joined, run_of
+from hsa.dissectors.chunks import SMALL_RUN
 from hsa.dissectors.connection import Connection, Endpoint, FailedConnection
-from hsa.dissectors.contract import C2S, S2C, Chunk, Direction, Gap, Probe, Seen
+from hsa.dissectors.contract import C2S, S2C, Direction, Probe
 from hsa.dissectors.copies import Border
-from hsa.dissectors.dns import DnsStream, Names, is_dns
+from hsa.dissectors.dns import Names, is_dns
 from hsa.dissectors.failures import Failures
 from hsa.dissectors.flows import DROPPED, ENDED, MAX_CONVERSATIONS, NEW, Conversations, assign, keys_of
 from hsa.dissectors.ip import Addresses
+from hsa.dissectors.outbox import DNS, LAST_ROW, Outbox, Output
 from hsa.dissectors.packets import Packets
-from hsa.dissectors.reassembly import SEQUENCE, Flow, Packet, Piece, flush, is_copy, take
+from hsa.dissectors.reassembly import SEQUENCE, Flow, Packet, Piece, expire, flush, is_copy, take
 from hsa.dissectors.runs import Runs, arrange
 from hsa.dissectors.scopes import Scopes
 from hsa.dissectors.tally import tally
@@ -39,13 +38,10 @@ MAX_LIVE = 100_000
 """Connections with reassembly state at one time; the longest silent are given up beyond it."""
 MAX_ENDPOINTS = 10_000
 DNS_PORT = 53
-LAST_ROW = 1 << 62
-"""Row of what comes behind all packets of a block."""
+MAX_HELD_BYTES = 64 * 2**20
+"""Bytes that wait in all connections together; beyond it the fullest are given up first."""
 
-Output = StreamData | StreamEnd
-_ROW = itemgetter(0)
-_DNS = Verdict(Probe.YES, "dns")
-_MAX_AHEAD = 1 << 24
+_DNS = Verdict(Probe.YES, DNS)
 
 
 class Streams:
@@ -56,7 +52,6 @@ class Streams:
         goes to `names`."""
         self._classify = classify
         self._names = names
-        self._lookups: dict[Connection, tuple[DnsStream, DnsStream]] = {}
         self.counts: dict[str, int] = {"tcp": 0, "empty": 0, "failed": 0}
         """Connections: all, without payload, never established, and one entry for each kind of `Verdict`."""
         self._kinds: list[str] = []
@@ -70,11 +65,10 @@ class Streams:
         self._live: list[Flow | None] = []
         self._free: list[int] = []
         self._flows: dict[Connection, Flow] = {}
-        self._closing: deque[Flow] = deque()
         self._endpoints: dict[tuple[int, int], Endpoint] = {}
         self._addresses = Addresses()
-        self._items: list[tuple[int, Output]] = []
-        self._unwanted: set[Connection] = set()
+        self._outbox = Outbox(names)
+        self._unsettled: dict[Flow, None] = {}
         self._now_ns = 0
 
     # ---- what the driver calls
@@ -108,24 +102,26 @@ class Streams:
                 runs = arrange(packets, groups, live, expected, table.opener[rows], SMALL_RUN)
                 self._take(packets, rows, runs)
         attempts.refuse(packets, table)
-        yield from self._give()
+        yield from self._outbox.give()
         self._finish_closed()
+        if self._unsettled:
+            self._settle()
         if len(self._live) - len(self._free) > MAX_LIVE:
             self._evict()
         if table.size > MAX_CONVERSATIONS:
             self._forget()
-        yield from self._give()
+        yield from self._outbox.give()
 
     def close(self) -> Iterator[Output]:
         """The capture is over: what still waits, and the end of every connection."""
         for flow in [f for f in self._live if f is not None]:
             self._finish(flow, "capture")
-        yield from self._give()
+        yield from self._outbox.give()
         self._count_quiet(self._table.size)
 
     def drop(self, connection: Connection) -> None:
         """No more of this connection; from now on it is only counted."""
-        self._unwanted.add(connection)
+        self._outbox.unwanted.add(connection)
         flow = self._flows.get(connection)
         if flow is not None:
             self._release(flow, DROPPED)
@@ -213,7 +209,7 @@ class Streams:
                         client = runs.client[g]
                         connection = facts.whole(runs, g, client, traces[g], numbers[g], points)
                         connection.kind = verdict.kind
-                        self._hand_on(packets, runs, g, connection, client)
+                        self._outbox.whole(packets, runs, g, connection, client)
                         continue
                 flow = self._begin(row, runs.client[g], runs.sure[g], points, fresh[g])
                 if verdict is not None and verdict.answer is Probe.YES:
@@ -226,7 +222,9 @@ class Streams:
             in_time = runs.seen[g].t_first_ns >= flow.latest_ns
             facts.update(flow, runs, g)
             if runs.in_order[g] and flow.clean and flow.kept and in_time:
-                self._run_on(flow, packets, runs, g)
+                self._outbox.run_on(flow, packets, runs, g)
+                if not flow.clean:
+                    self._unsettled[flow] = None
             else:
                 self._piece_by_piece(flow, packets, runs, g)
             flow.last_ns = runs.seen[g].t_last_ns
@@ -250,31 +248,7 @@ class Streams:
         connection = Connection(int(table.trace[row]), int(table.number[row]), ends[client], ends[1 - client])
         flow = Flow(row, connection, client, sure)
         if not fresh:
-            own = (int(table.packets_0[row]), int(table.packets_1[row]))
-            connection.seen_packets = [own[client], own[1 - client]]
-            connection.first_ns, connection.first_frame = int(table.first_ns[row]), int(table.first_frame[row])
-            connection.last_ns, connection.last_frame = int(table.last_ns[row]), int(table.last_frame[row])
-            flow.last_ns = flow.latest_ns = connection.last_ns
-            connection.syns = int(table.syns[row])
-            connection.duplicates = int(table.copies[row])
-            connection.syn_ns = _known(int(table.syn_ns[row]))
-            connection.syn_ack_ns = _known(int(table.syn_ack_ns[row]))
-            connection.established_ns = _known(int(table.established_ns[row]))
-            if table.rst_ns[row] > 0:
-                connection.rst_ns[0 if int(table.rst_side[row]) == client else 1] = int(table.rst_ns[row])
-            sizes = (int(table.size_0[row]), int(table.size_1[row]))
-            connection.sizes.append(
-                (
-                    np.array([connection.first_ns, connection.syn_ack_ns or connection.last_ns], np.int64),
-                    np.array([sizes[client], -sizes[1 - client]], np.int32),
-                )
-            )
-            told = (connection.syn_ns, connection.syn_ack_ns)
-            for side, base in ((0, int(table.base_0[row])), (1, int(table.base_1[row]))):
-                if sure and base > 0 and told[side ^ client] is not None:
-                    half = flow.halves[side]
-                    half.next, half.start_known, half.seen = base & SEQUENCE, True, True
-                    half.frame, half.t_ns = connection.first_frame, connection.first_ns
+            facts.before(flow, table, row)
         slot = self._free.pop() if self._free else len(self._live)
         if slot == len(self._live):
             self._live.append(flow)
@@ -292,87 +266,6 @@ class Streams:
                 known.clear()
             found = known[address, port] = Endpoint(self._addresses.text(address), port)
         return found
-
-    # ---- whole runs
-
-    def _hand_on(self, packets: Packets, runs: Runs, g: int, connection: Connection, client: int) -> None:
-        """All of a connection that lies in this block and is in order."""
-        items = self._items
-        started = [False, False]
-        for r in range(runs.run_first[g], runs.run_last[g]):
-            direction = C2S if runs.run_side[r] == client else S2C
-            if runs.run_to[r] - runs.run_from[r] == 1:
-                chunk = Chunk(packets.bytes_at(runs.run_offset[r], runs.run_length[r]), runs.run_seen[r])
-            else:
-                chunk = run_of(packets, runs, r)
-            items.append((runs.run_row[r], StreamData(connection, direction, chunk, not started[direction])))
-            started[direction] = True
-        for direction, side in ((C2S, client), (S2C, 1 - client)):
-            at = runs.fin_at[2 * g + side]
-            frame, t_ns = int(runs.frame[at]), runs.fin_ns[2 * g + side]
-            items.append((int(runs.row[at]), StreamEnd(connection, direction, "fin", Seen(frame, frame, t_ns, t_ns))))
-        frame, t_ns = connection.last_frame, connection.last_ns
-        items.append(
-            (int(runs.row[runs.end[g] - 1]), StreamEnd(connection, None, "fin", Seen(frame, frame, t_ns, t_ns)))
-        )
-
-    def _run_on(self, flow: Flow, packets: Packets, runs: Runs, g: int) -> None:
-        """Packets of a live connection that go on in order."""
-        items, connection, client, halves = self._items, flow.connection, flow.client, flow.halves
-        for r in range(runs.run_first[g], runs.run_last[g]):
-            side = runs.run_side[r]
-            half = halves[side]
-            direction = C2S if side == client else S2C
-            seen = runs.run_seen[r]
-            if runs.run_to[r] - runs.run_from[r] == 1:
-                chunk = Chunk(packets.bytes_at(runs.run_offset[r], runs.run_length[r]), seen)
-            else:
-                chunk = run_of(packets, runs, r)
-            first = not half.started and self._start(flow, direction)
-            items.append((runs.run_row[r], StreamData(connection, direction, chunk, first)))
-            half.frame, half.t_ns = seen.last_frame, seen.t_last_ns
-        for side in (0, 1):
-            half, at = halves[side], 2 * g + side
-            direction = C2S if side == client else S2C
-            size = runs.payload[at]
-            connection.payload_bytes[direction] += size
-            half.position += size
-            if runs.packets[at]:
-                half.seen = True
-                if half.next < 0:
-                    half.start_known = (connection.syn_ns if side == client else connection.syn_ack_ns) is not None
-                if not half.frame:
-                    half.frame, half.t_ns = runs.seen[g].first_frame, runs.seen[g].t_first_ns
-                half.next = runs.next[at]
-            for where, how in ((runs.fin_at[at], "fin"), (runs.rst_at[at], "rst")):
-                if where < 0 or (how == "fin" and half.fin_done):
-                    continue
-                frame, t_ns = int(runs.frame[where]), int(runs.t_ns[where])
-                seen = Seen(frame, frame, t_ns, t_ns)
-                items.append((int(runs.row[where]), StreamEnd(connection, direction, how, seen)))
-                if how == "fin":
-                    half.fin_done = True
-                    half.fin = half.position
-                    half.position += 1
-                self._ended(flow, t_ns)
-        for side in (0, 1):
-            half, ack = halves[side], runs.acked[2 * g + side]
-            if ack >= 0 and half.next >= 0:
-                ahead = (ack - half.next + 0x80000000 & SEQUENCE) - 0x80000000
-                if ahead < _MAX_AHEAD:
-                    half.acked = max(half.acked, half.position + ahead)
-                flow.clean = flow.clean and ahead <= 0
-
-    def _start(self, flow: Flow, direction: Direction) -> bool:
-        """Note the first delivery of a direction; False when there was one before."""
-        half = flow.halves[flow.client if direction is C2S else 1 - flow.client]
-        if half.started:
-            return False
-        half.started = True
-        connection = flow.connection
-        if (connection.syn_ns if direction is C2S else connection.syn_ack_ns) is None and not half.start_known:
-            connection.mid_start[direction] = True
-        return True
 
     # ---- packet by packet
 
@@ -399,6 +292,10 @@ class Streams:
             take(flow, packet, data, pieces)
         if pieces:
             self._offer(flow, pieces)
+        if not flow.over and (not flow.clean or flow.held):
+            self._unsettled[flow] = None
+        else:
+            self._unsettled.pop(flow, None)
 
     def _offer(self, flow: Flow, pieces: list[Piece]) -> None:
         """Hand pieces on, or hold them until it is known whether the stream is wanted."""
@@ -413,43 +310,12 @@ class Streams:
                 return
             flow.kept = True
             flow.connection.kind = verdict.kind
-        self._emit(flow, pieces)
-
-    def _emit(self, flow: Flow, pieces: list[Piece]) -> None:
-        """Pieces of a wanted stream, consecutive ones of a direction joined to runs."""
-        connection, client, items = flow.connection, flow.client, self._items
-        i = 0
-        while i < len(pieces):
-            piece = pieces[i]
-            direction = C2S if piece.side == client else S2C
-            seen = Seen(piece.first_frame, piece.frame, piece.first_ns, piece.t_ns)
-            i += 1
-            if piece.end:
-                items.append((piece.row, StreamEnd(connection, direction, piece.end, seen)))
-                self._ended(flow, piece.t_ns)
-                continue
-            item: Chunk | Gap
-            if piece.gap:
-                item = Gap(piece.gap, seen)
-                connection.gaps[direction] += piece.gap
-            else:
-                start = i - 1
-                while i < len(pieces) and pieces[i].side == piece.side and pieces[i].data:
-                    i += 1
-                item = joined(pieces[start:i]) if i > start + 1 else Chunk(piece.data, seen)
-                connection.payload_bytes[direction] += item.size
-            items.append((piece.row, StreamData(connection, direction, item, self._start(flow, direction))))
+        self._outbox.pieces(flow, pieces)
 
     # ---- the end of connections
 
-    def _ended(self, flow: Flow, t_ns: int) -> None:
-        """A direction ended; when the connection is over, let it linger."""
-        if flow.ends_ns < 0 and (flow.connection.closed_ns is not None or all(h.fin_done for h in flow.halves)):
-            flow.ends_ns = t_ns
-            self._closing.append(flow)
-
     def _finish_closed(self) -> None:
-        closing = self._closing
+        closing = self._outbox.closing
         while closing and (closing[0].over or closing[0].ends_ns + LINGER_NS < self._now_ns):
             flow = closing.popleft()
             if not flow.over:
@@ -467,8 +333,7 @@ class Streams:
                 how = "rst"
             elif None not in connection.fin_ns:
                 how = "fin"
-            seen = Seen(connection.last_frame, connection.last_frame, connection.last_ns, connection.last_ns)
-            self._items.append((LAST_ROW, StreamEnd(connection, None, how, seen)))
+            self._outbox.over(connection, how)
         elif not flow.over:
             self._count("other", flow.row)
         self._release(flow, ENDED)
@@ -478,6 +343,7 @@ class Streams:
         if flow.over:
             return
         flow.over = True
+        self._unsettled.pop(flow, None)
         del self._flows[flow.connection]
         slot = int(self._table.state[flow.row])
         self._live[slot] = None
@@ -502,6 +368,30 @@ class Streams:
         self.counts["failed"] += failed
         self.counts["empty"] += int((table.state[:stop] == NEW).sum()) - failed
 
+    def _settle(self) -> None:
+        """Give up holes whose time has passed, and what takes too much room."""
+        held = 0
+        sizes: list[tuple[int, int, Flow]] = []
+        for i, flow in enumerate(list(self._unsettled)):
+            pieces: list[Piece] = []
+            expire(flow, self._now_ns, LAST_ROW, pieces)
+            if pieces:
+                self._offer(flow, pieces)
+            size = flow.halves[0].waiting_bytes + flow.halves[1].waiting_bytes + sum(len(p.data) for p in flow.held)
+            sizes.append((size, i, flow))
+            held += size
+        if held > MAX_HELD_BYTES:
+            for size, _, flow in sorted(sizes, reverse=True):
+                pieces = []
+                flush(flow, LAST_ROW, pieces)
+                self._offer(flow, pieces)
+                if not flow.kept and not flow.over:
+                    self._count("other", flow.row)
+                    self._release(flow, DROPPED)
+                held -= size
+                if held <= MAX_HELD_BYTES // 2:
+                    break
+
     def _evict(self) -> None:
         flows = sorted((f for f in self._live if f is not None), key=lambda f: f.last_ns)
         for flow in flows[: MAX_LIVE // 8]:
@@ -517,35 +407,3 @@ class Streams:
         for flow in self._live:
             if flow is not None:
                 flow.row = int(moved[flow.row])
-
-    def _give(self) -> Iterator[Output]:
-        """Hand out what was collected, in the order of packets."""
-        items, self._items = self._items, []
-        items.sort(key=_ROW)
-        unwanted = self._unwanted
-        for _, item in items:
-            connection = item.connection
-            if connection.kind == "dns":
-                self._look_up(item)
-            elif not unwanted or connection not in unwanted:
-                yield item
-        unwanted.clear()
-
-    def _look_up(self, item: Output) -> None:
-        """DNS over TCP, which nobody else wants."""
-        connection, names = item.connection, self._names
-        if isinstance(item, StreamEnd):
-            if item.direction is None:
-                self._lookups.pop(connection, None)
-            return
-        assert names is not None
-        who = connection.client.address, connection.server.address, connection.client.port
-        pair = self._lookups.setdefault(connection, (DnsStream(names, *who), DnsStream(names, *who)))
-        if isinstance(item.item, Gap):
-            pair[item.direction].gap()
-        else:
-            pair[item.direction].push(item.item.data, item.item.seen.t_last_ns)
-
-
-def _known(value: int) -> int | None:
-    return value if value > 0 else None

@@ -6,15 +6,18 @@ import random
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hsa.dissectors import reassembly
+from hsa.dissectors import reassembly, tcp
 from hsa.dissectors.connection import Endpoint
-from hsa.dissectors.contract import C2S, Direction
+from hsa.dissectors.contract import C2S, Direction, Gap
+from hsa.dissectors.flows import Conversations, assign, keys_of
+from hsa.dissectors.packets import PacketDecoder, parts
 from hsa.dissectors.reassembly import Flow
-from hsa.dissectors.tcp import Verdict
+from hsa.dissectors.tcp import StreamData, Streams, Verdict
 from tests.dissectors.frames import (
     ACK,
     CLIENT,
@@ -29,6 +32,7 @@ from tests.dissectors.frames import (
     Frame,
     Talk,
     again,
+    as_records,
     copy,
     tshark,
     write,
@@ -437,10 +441,6 @@ def test_offload() -> None:
 
 
 def test_drop() -> None:
-    from hsa.dissectors.packets import PacketDecoder, parts
-    from hsa.dissectors.tcp import Streams
-    from tests.dissectors.frames import as_records
-
     for rows in (65536, 4):
         streams, decoder = Streams(lambda *_: KEEP), PacketDecoder()
         items = []
@@ -516,6 +516,40 @@ def test_what_waits_is_bounded(answered: bool, monkeypatch: pytest.MonkeyPatch) 
     assert waiting <= reassembly.MAX_WAITING + 1
     assert len(seen.data(0)) == 20_000
     assert seen.gaps == ([] if answered else [(0, 1)])
+
+
+def test_holes_of_silent_connections_are_given_up() -> None:
+    """The answer to a request that was not captured comes out a second later, not at the end of the capture."""
+    talk = Talk().open().say(True, b"one").say(False, b"ONE")
+    where = len(talk.frames)
+    talk.say(True, b"second").say(False, b"TWO")
+    del talk.frames[where]
+    other = Talk(t=talk.t + 1500 * MS, ports=(40001, 80)).open()
+    streams, decoder = Streams(lambda *_: KEEP), PacketDecoder()
+    found: list[tuple[int, bytes | int]] = []
+    for part in parts(as_records([*talk.frames, *other.frames]), 4):
+        for item in streams.feed(decoder.decode(part), part):
+            assert isinstance(item, StreamData)
+            found.append((item.direction, item.item.size if isinstance(item.item, Gap) else item.item.data))
+    assert found == [(0, b"one"), (1, b"ONE"), (0, 6), (1, b"TWO")]
+
+
+def test_what_waits_in_all_connections_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tcp, "MAX_HELD_BYTES", 3000)
+    frames: list[Frame] = []
+    for i in range(8):
+        talk = Talk(t=i * US, ports=(1000 + i, 80)).open()
+        talk.say(True, b"x" * 1000)
+        del talk.frames[3]  # the first of ten segments
+        frames += talk.frames[:-1]
+    frames.sort(key=lambda f: f.t)
+    streams, decoder = Streams(lambda *_: KEEP), PacketDecoder()
+    seen = 0
+    for part in parts(as_records(frames), 10):
+        seen += sum(isinstance(item, StreamData) for item in streams.feed(decoder.decode(part), part))
+        waiting = sum(half.waiting_bytes for flow in streams._unsettled for half in flow.halves)
+        assert waiting <= 3000
+    assert seen > 0
 
 
 # ---------------------------------------------------------------- properties
@@ -669,12 +703,6 @@ def test_stream_numbers_agree_with_tshark(tmp_path: Path) -> None:
 
 def numbers(frames: list[Frame], rows: int) -> list[int]:
     """Number of the conversation of each frame."""
-    import numpy as np
-
-    from hsa.dissectors.flows import Conversations, assign, keys_of
-    from hsa.dissectors.packets import PacketDecoder, parts
-    from tests.dissectors.frames import as_records
-
     table, decoder = Conversations(), PacketDecoder()
     out: list[int] = []
     for part in parts(as_records(frames), rows):
