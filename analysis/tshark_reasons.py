@@ -21,6 +21,8 @@ class Case:
     theirs: TsharkExchange | None
     tunnel: bool
     """It went through a CONNECT tunnel."""
+    twin: bool = False
+    """Its connection was open at the same time as another between the same endpoints (on another VLAN)."""
 
 
 @dataclass(slots=True, frozen=True)
@@ -33,6 +35,10 @@ class Reason:
 
 def _tunnel(case: Case) -> bool:
     return case.tunnel and case.theirs is None
+
+
+def _twin(case: Case) -> bool:
+    return case.twin
 
 
 def _unfinished(case: Case) -> bool:
@@ -66,6 +72,10 @@ def _out_of_order(case: Case) -> bool:
 
 REASONS: dict[str, Reason] = {
     "tunnel": Reason("tshark does not look for HTTP inside a CONNECT tunnel", _tunnel),
+    "vlans": Reason(
+        "connections of equal endpoints on different VLANs were open at once: tshark takes them for one",
+        lambda c: c.twin,
+    ),
     "unfinished": Reason(
         "tshark shows a body only when it has ended; this one was cut off, left early or is still open", _unfinished
     ),

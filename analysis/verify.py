@@ -15,6 +15,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from hsa.analysis.model import Exchange
 from hsa.analysis.tshark import TsharkExchange, TsharkMessage, read_exchanges
@@ -108,14 +109,32 @@ def compare(trace: int, ours: Iterable[Exchange], theirs: Iterable[TsharkExchang
     theirs_by_stream: dict[int, list[TsharkExchange]] = {}
     for other in theirs:
         theirs_by_stream.setdefault(other.stream, []).append(other)
+    twins = _twins(ours_by_stream)
     found = [
         difference
         for stream in ours_by_stream.keys() | theirs_by_stream.keys()
         for difference in _compare_stream(
-            trace, stream, ours_by_stream.get(stream, []), theirs_by_stream.get(stream, [])
+            trace, stream, ours_by_stream.get(stream, []), theirs_by_stream.get(stream, []), stream in twins
         )
     ]
     return sorted(found, key=lambda d: (d.frames, d.connection, d.field))
+
+
+def _twins(ours: dict[int, list[Exchange]]) -> set[int]:
+    """Streams that were open at the same time as another between the same two endpoints: on VLANs of their own."""
+    by_ends: dict[tuple[str, str], list[tuple[int, int, int]]] = {}
+    for stream, exchanges in ours.items():
+        link = exchanges[0].link
+        if link is not None:
+            ends = (str(link.client), str(link.server))
+            by_ends.setdefault(ends, []).append((link.first_ns, link.last_ns, stream))
+    found: set[int] = set()
+    for spans in by_ends.values():
+        spans.sort()
+        for (_, end, before), (start, _, after) in pairwise(spans):
+            if start <= end:
+                found |= {before, after}
+    return found
 
 
 def http_ports(exchanges: Iterable[Exchange], trace: int) -> set[int]:
@@ -129,7 +148,7 @@ def can_verify(path: str) -> bool:
 
 
 def _compare_stream(
-    trace: int, stream: int, ours: list[Exchange], theirs: list[TsharkExchange]
+    trace: int, stream: int, ours: list[Exchange], theirs: list[TsharkExchange], twin: bool
 ) -> Iterator[Difference]:
     ours.sort(key=lambda e: (e.first_frame, e.order))
     tunnel_from = next(
@@ -145,7 +164,7 @@ def _compare_stream(
         tunnel = mine is not None and tunnel_from is not None and mine.first_frame > tunnel_from
         for name, left, right in values:
             if left != right:
-                case = Case(name, mine, other, tunnel)
+                case = Case(name, mine, other, tunnel, twin)
                 reason = next((key for key, known in REASONS.items() if known.holds(case)), None)
                 yield Difference(trace, stream, _frames(mine, other), name, left, right, reason)
 
