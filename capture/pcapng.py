@@ -214,7 +214,7 @@ class PcapngParser:
 
 def _walk(data: memoryview, order: str) -> Int64:
     """Where blocks begin, up to the next section header; the last may reach beyond the data or make no sense."""
-    limit = len(data) - BLOCK_MIN + 1
+    limit = min(len(data) - BLOCK_MIN + 1, _next_section(data))
     words = word_view(data, order)
 
     def hop(positions: Int64) -> Int64:
@@ -233,6 +233,20 @@ def _walk(data: memoryview, order: str) -> Int64:
         return found, position
 
     return follow(0, limit, _guesses(data, order, limit), hop, plain)[0]
+
+
+def _next_section(data: memoryview) -> int:
+    """Offset of what looks like the next section header, behind the first word; blocks begin at whole words. Without
+    this, each of many sections would be looked for through all the others."""
+    words = np.frombuffer(data[: len(data) & ~3], dtype=np.uint32)
+    low, size = 1, PIECE_BYTES // 4
+    while low < len(words):
+        found = words[low : low + size] == SECTION
+        if found.any():
+            return 4 * (low + int(found.argmax()))
+        low += size
+        size *= 4
+    return len(data)
 
 
 def _guesses(data: memoryview, order: str, limit: int) -> list[int]:

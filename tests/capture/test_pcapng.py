@@ -225,3 +225,19 @@ def test_flipped_bytes_never_raise(data: st.DataObject) -> None:
     reader = opened(bytes(stored))
     read(reader)
     assert len(reader.errors) + len(reader.traces) >= 1
+
+
+def test_section_headers_inside_packets_are_none_and_thousands_of_sections_are_some(tmp_path: Path) -> None:
+    inside = section()[:16] * 40
+    stored = section() + interface() + enhanced(inside, T0_US)
+    stored += b"".join(
+        section(o) + interface(1, o) + enhanced(b"x%d" % i, T0_US + i, o) for i, o in enumerate("<>" * 500)
+    )
+    stored += enhanced(inside, T0_US + 9000, ">") * 200
+    file = tmp_path / "a.pcapng"
+    file.write_bytes(stored)
+    for reader in (opened(stored), open_traces([file], block_bytes=1)):
+        packets = read(reader)
+        assert [p.data for p in packets] == [inside, *(b"x%d" % i for i in range(1000)), *[inside] * 200]
+        assert [p.frame for p in packets] == list(range(1, 1202))
+        assert (reader.traces[0].cut, len(reader.traces[0].interfaces)) == (None, 1001)
