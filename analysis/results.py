@@ -137,7 +137,7 @@ class Results:
                 self._assembler.probes += fetches
         live = set(self._assembler.sessions)
         for session, handshake in self._handshakes:
-            if session not in live:
+            if session not in live and session.has_more():
                 add_late(handshake, session, self._tokens)
         self._handshakes.sort(key=lambda pair: (pair[1].start, pair[0].serial))
         for number, (_, handshake) in enumerate(self._handshakes):

@@ -131,6 +131,10 @@ class Session:
             self.first_task = _A_TASK
         self.operations = self.task_count = self.task_retries = self.failed_operations = 0
 
+    def has_more(self) -> bool:
+        """Something has come since it was folded."""
+        return bool(self.steps or self.streams or self.others or self.challenged or self.task_exchanges)
+
     def revive(self) -> None:
         """More came after all: make room for it."""
         if self.folded and self.steps is _NONE:

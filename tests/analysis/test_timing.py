@@ -3,8 +3,19 @@ from itertools import combinations, pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hsa.analysis.timing import chain, covered_ns, network_round_trips, slow_start_rounds, vantage
-from tests.analysis.build import connection, exchange
+from hsa.analysis.timing import (
+    bytes_to_answer,
+    chain,
+    covered_ns,
+    halves_ms,
+    network_round_trips,
+    outstanding,
+    slow_start_rounds,
+    user_wait_ms,
+    vantage,
+)
+from hsa.dissectors.reading import Role
+from tests.analysis.build import MS, connection, exchange
 
 spans = st.lists(st.tuples(st.integers(0, 60), st.integers(0, 20)), max_size=9)
 
@@ -55,3 +66,41 @@ def test_vantage_is_where_the_short_half_is() -> None:
     assert vantage(20.0, 30.0, False) == "between"
     assert vantage(None, 30.0, False) == "unknown"
     assert vantage(0.02, 0.01, True) == "client"
+
+
+def test_of_a_stream_slow_start_pays_for_the_bytes_to_its_answer_only() -> None:
+    stream = exchange(0, 5, "GET endpoint", standing=True, bytes_down=1_000_000)
+    stream.marks = [(5 * MS, 200), (50 * MS, 1_000_000)]
+    assert bytes_to_answer(stream) == 200
+
+
+def test_user_wait_ends_with_the_token_request_and_starts_with_the_last_answer_to_the_client() -> None:
+    steps = [
+        exchange(0, 5, ok=False),
+        exchange(6, 10, "authorization-server-metadata", role=Role.AUTH),
+        exchange(2000, 24_990, "authorize", role=Role.AUTH),
+        exchange(25_010, 25_020, "token", role=Role.AUTH),
+    ]
+    assert user_wait_ms(steps) == 25_000
+    assert user_wait_ms(steps[:2]) is None
+    reading = steps[3].reading
+    assert reading is not None
+    reading.subject = "refresh_token"
+    assert user_wait_ms(steps) is None, "no person is asked for a refresh"
+
+
+def test_outstanding_leaves_out_silence_and_the_browser() -> None:
+    steps = [exchange(10, 20), exchange(30, None, given_up=45 * MS), exchange(50, 90, "authorize", role=Role.AUTH)]
+    spans = outstanding(steps, [(0, 4 * MS)], 0, 60 * MS)
+    assert covered_ns(spans) == (10 + 15 + 4) * MS
+
+
+def test_an_unanswered_request_is_outstanding_until_the_end() -> None:
+    assert covered_ns(outstanding([exchange(30, None)], [], 0, 60 * MS)) == 30 * MS
+
+
+def test_halves_come_from_the_three_packets_of_the_tcp_handshake() -> None:
+    one = connection(syn_ns=0, syn_ack_ns=8 * MS, established_ns=8 * MS + MS // 2, syns=1)
+    repeated = connection(syn_ns=0, syn_ack_ns=1000 * MS, established_ns=1001 * MS, syns=2)
+    assert halves_ms([one, repeated]) == (0.5, 8.0)
+    assert halves_ms([repeated]) == (None, None)

@@ -1,0 +1,98 @@
+"""When two exchanges are two legs of one: nested in time, alike, and dialled for each other."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hsa.analysis.hops import HopMatcher, dialled_for
+from hsa.analysis.model import Exchange
+from hsa.dissectors.connection import Connection, Endpoint
+from tests.analysis.build import exchange
+
+NUMBERS = iter(range(1000))
+
+
+def leg(client: str, server: str) -> Connection:
+    host, _, port = server.rpartition(":")
+    return Connection(0, next(NUMBERS), Endpoint(client, 40000), Endpoint(host, int(port)))
+
+
+def seen(start: float, end: float | None, link: Connection, session: str | None = None, **more: Any) -> Exchange:
+    made = exchange(start, end, link=link, digest=b"d", **more)
+    if session is not None and made.answer is not None:
+        made.answer.session = session
+    return made
+
+
+FRONT, BACK = ("192.0.2.1", "198.51.100.1:443"), ("198.51.100.1", "203.0.113.9:8000")
+
+
+def matched(*told: Exchange) -> list[Exchange | None]:
+    matcher = HopMatcher()
+    return [matcher.match(one) for one in told]
+
+
+def test_a_request_passed_on_by_the_server_it_went_to_is_a_hop() -> None:
+    outer, inner = seen(0, 10, leg(*FRONT)), seen(1, 9, leg(*BACK))
+    assert matched(outer, inner) == [None, outer]
+    assert outer.inner is inner
+
+
+def test_legs_nest_in_time() -> None:
+    outer, inner = seen(0, 10, leg(*FRONT)), seen(1, 11, leg(*BACK))
+    assert matched(outer, inner) == [None, None]
+
+
+def test_legs_agree_in_operation_id_and_body() -> None:
+    outer = seen(0, 10, leg(*FRONT))
+    other_body = seen(1, 9, leg(*BACK))
+    other_body.digest = b"e"
+    other_id = seen(2, 8, leg(*BACK))
+    assert other_id.reading is not None
+    other_id.reading.rpc_id = 7
+    assert matched(outer, other_body, other_id) == [None, None, None]
+
+
+def test_one_session_id_joins_and_two_separate() -> None:
+    a, b = leg("192.0.2.1", "198.51.100.1:443"), leg("10.0.0.7", "10.0.0.9:8000")
+    outer, inner = seen(0, 10, a, "s1"), seen(1, 9, b, "s1")
+    assert matched(outer, inner)[1] is outer
+    assert matched(seen(0, 10, leg(*FRONT), "s1"), seen(1, 9, leg(*BACK), "s2")) == [None, None]
+
+
+def test_a_client_that_dials_two_equal_servers_at_once_is_no_proxy() -> None:
+    assert (
+        matched(seen(0, 10, leg("192.0.2.1", "198.51.100.1:1")), seen(1, 9, leg("192.0.2.1", "198.51.100.2:1")))[1]
+        is None
+    )
+
+
+def test_one_connection_has_no_second_leg() -> None:
+    link = leg(*FRONT)
+    assert not dialled_for(seen(0, 10, link), seen(1, 9, link))
+
+
+def test_a_forwarded_client_or_a_request_id_says_for_whom() -> None:
+    outer = seen(0, 10, leg("192.0.2.1", "198.51.100.1:443"), request_id="r-1")
+    assert dialled_for(outer, seen(1, 9, leg("10.0.0.7", "10.0.0.9:8000"), forwarded="192.0.2.1"))
+    assert dialled_for(outer, seen(1, 9, leg("10.0.0.7", "10.0.0.9:8000"), request_id="r-1"))
+    assert not dialled_for(outer, seen(1, 9, leg("10.0.0.7", "10.0.0.9:8000"), forwarded="192.0.2.77"))
+
+
+def test_of_several_the_one_answered_soonest_after_is_taken_and_unsure() -> None:
+    soon, late = seen(0, 10, leg(*FRONT)), seen(0.5, 20, leg("192.0.2.2", FRONT[1]))
+    inner = seen(1, 9, leg(*BACK))
+    assert matched(soon, late, inner)[2] is soon
+    assert inner.guessed
+
+
+def test_an_exchange_has_one_inner_leg() -> None:
+    outer = seen(0, 10, leg(*FRONT))
+    assert matched(outer, seen(1, 9, leg(*BACK)), seen(2, 8, leg(*BACK)))[2] is None
+
+
+def test_requests_do_not_come_back_to_where_they_have_been() -> None:
+    outer = seen(0, 10, leg("192.0.2.1", "198.51.100.1:443"))
+    inner = seen(1, 9, leg("198.51.100.1", "203.0.113.9:8000"))
+    back = seen(2, 8, leg("203.0.113.9", "198.51.100.1:443"))
+    assert matched(outer, inner, back)[2] is None
