@@ -18,6 +18,7 @@ from hsa.analysis.session import (
     end_of,
     failed,
     is_authentication,
+    is_elsewhere,
     is_preflight,
     names,
     progress,
@@ -191,7 +192,7 @@ class Clients:
                 continue
             if None not in (session.client_name, reading.client_name) and session.client_name != reading.client_name:
                 continue
-            if not self.is_silent(session, exchange):
+            if not is_elsewhere(session, exchange) and not self.is_silent(session, exchange):
                 yield session
 
     def _redirected(self, exchange: Exchange, reading: Reading) -> Session | None:

@@ -14,6 +14,12 @@ LISTED_OPERATIONS = {"mcp": "tools/list"}
 
 ERA_ROLES = (Role.OPENING, Role.LISTING, Role.READINESS)
 
+PATHS_KEPT = 4
+"""Paths of one session: its endpoint, and what it was redirected from."""
+
+AT_ONE_PATH = (Role.LISTING, Role.READINESS, Role.TASK, Role.STREAM, Role.ANSWER, Role.TEARDOWN, Role.PING)
+"""What goes to the URL that the session was opened at."""
+
 OPERATIONS_KEPT = 256
 """Tasks of one session that may be open at once (for polls, rounds and retries to find them)."""
 
@@ -78,6 +84,10 @@ class Session:
     """Connections it used, in order."""
     ids: set[str] = field(default_factory=set)
     """MCP session ids it was given."""
+    own_endpoint: bool = False
+    """An event stream gave it an endpoint URI that names it (HTTP+SSE)."""
+    paths: tuple[str, ...] = ()
+    """Paths that its MCP messages were posted to: a client posts all of one session to one URL, redirects aside."""
     counter: int | None = None
     """Last position of its JSON-RPC counter."""
     last_ns: int = 0
@@ -108,6 +118,10 @@ class Session:
 
     lost: bool = False
     """Once folded: its id was refused as unknown."""
+
+    def is_named(self) -> bool:
+        """Its exchanges carry an id of its own: no connection need prove whose they are."""
+        return bool(self.ids) or self.own_endpoint
 
     def lacks_id(self) -> bool:
         """The answer to its initialize, and with it the id that it gave out, is missing from the capture."""
@@ -160,6 +174,37 @@ _A_TASK = Exchange(
     -1, 0, 0, None, "1.1", "", "", None, None, None, None, None, None, None, None, 0, 0, None, None, None, True, 0, 0
 )
 """Stands for the first task of a folded session."""
+
+
+def note_path(session: Session, exchange: Exchange) -> None:
+    """`exchange` is the session's: later ones go where it went."""
+    if exchange.method == "POST" and session.protocol == "mcp" and _is_at_endpoint(exchange):
+        path = _path_of(exchange)
+        if path not in session.paths and len(session.paths) < PATHS_KEPT:
+            session.paths += (path,)
+
+
+def is_elsewhere(session: Session, exchange: Exchange) -> bool:
+    """An MCP message to another path than all of the session so far: of another server behind the same address."""
+    reading = exchange.reading
+    if not session.paths or reading is None or reading.role not in AT_ONE_PATH or not _is_at_endpoint(exchange):
+        return False
+    return session.server == exchange.server and _path_of(exchange) not in session.paths
+
+
+def _is_at_endpoint(exchange: Exchange) -> bool:
+    """It goes to the one URL of a server, not to one that an event stream gave out."""
+    reading = exchange.reading
+    return reading is not None and reading.protocol == "mcp" and not reading.endpoint and exchange.target is not None
+
+
+def _path_of(exchange: Exchange) -> str:
+    """Path of the target, whether or not it ends in a slash."""
+    target = exchange.target or ""
+    if not target.startswith("/"):
+        rest = target.partition("//")[2]
+        target = "/" + rest.partition("/")[2]
+    return target.partition("?")[0].rstrip("/")
 
 
 def refused(step: Exchange) -> bool:

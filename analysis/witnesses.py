@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from hsa.analysis.clients import Clients, client_of, same_server, starts_again
 from hsa.analysis.model import Exchange
-from hsa.analysis.session import Session, end_of
+from hsa.analysis.session import Session, end_of, is_elsewhere, note_path
 from hsa.dissectors.connection import Connection
 from hsa.dissectors.reading import Reading, Role
 
@@ -53,7 +53,7 @@ class Witnesses:
         self._latest[pair] = session
         link = exchange.link
         before = self._by_link.get(link) if link is not None else None
-        if link is not None and before is not None and not before.ids:
+        if link is not None and before is not None and not before.is_named():
             self._reused.add((link.client.address, str(link.server)))
             if exchange.proxied or before.first_task is None:
                 self._share(link)
@@ -63,7 +63,7 @@ class Witnesses:
         self._shared.add(link)
         self._proxies.add((link.client.address, str(link.server)))
         session = self._by_link.get(link)
-        if session is not None and not session.ids:
+        if session is not None and not session.is_named():
             session.guessed = True
 
     def is_shared(self, link: Connection) -> bool:
@@ -80,7 +80,7 @@ class Witnesses:
     def proxied(self, session: Session) -> bool:
         """Whether a session without ids came over a connection that proves little: of what has proved to be a proxy,
         or of an address whose clients could not be told apart when they changed connections."""
-        if session.ids:
+        if session.is_named():
             return False
         pairs = ((link, (link.client.address, str(link.server))) for link in session.links)
         return any(self._is_proxy(link) or pair in self._clients.unsure for link, pair in pairs)
@@ -140,7 +140,7 @@ class Witnesses:
             exchange.guessed = True
             return traced
         if session is not None and exchange.link is not None and self._is_proxy(exchange.link) and traced is None:
-            return session if session.ids else None
+            return session if session.is_named() else None
         return session
 
     def on_link(self, link: Connection | None) -> Session | None:
@@ -157,7 +157,7 @@ class Witnesses:
         assert link is not None
         known = self._trace_of_link.get(link)
         if link in self._shared or (reading.trace_id and known is not None and known != reading.trace_id):
-            exchange.guessed = not session.ids
+            exchange.guessed = not session.is_named()
         return session
 
     def _by_trace_id(self, exchange: Exchange, reading: Reading) -> Session | None:
@@ -178,9 +178,11 @@ class Witnesses:
         return session
 
     def _speaks_against(self, session: Session, exchange: Exchange, reading: Reading) -> bool:
-        """The connection's last session cannot be the one: its JSON-RPC counter starts again, or a proxy forwards for
-        another client."""
+        """The connection's last session cannot be the one: its JSON-RPC counter starts again, a proxy forwards for
+        another client, or it has its endpoint at another path."""
         assert exchange.link is not None
+        if is_elsewhere(session, exchange):
+            return True
         if exchange.forwarded is not None and exchange.forwarded != session.client:
             self._share(exchange.link)
             return True
@@ -196,11 +198,12 @@ class Witnesses:
     def account(self, session: Session, exchange: Exchange, reading: Reading, link: Connection) -> None:
         """`exchange` has been given to `session`: what later ones are joined by."""
         session.exchanges += 1
-        if not session.ids and link.exchanges > 1:
+        if not session.is_named() and link.exchanges > 1:
             self._note_open(link, exchange)
         exchange.session = session
         session.guessed = session.guessed or exchange.guessed
         session.links[link] = None
+        note_path(session, exchange)
         if reading.role not in (Role.AUTH,):
             self._by_link[link] = session
         session.last_ns = max(session.last_ns, end_of(exchange))
@@ -257,6 +260,7 @@ class Witnesses:
             self._index(f"mcp:{answer.leaked_session}", session)  # rotated: the client may go on with it
         if answer.endpoint:
             self._index(f"endpoint:{answer.endpoint}", session)
+            session.own_endpoint = session.own_endpoint or "?" in answer.endpoint
         for name in answer.ids:
             self._index(name, session)
         if answer.ok:

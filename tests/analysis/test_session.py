@@ -9,8 +9,10 @@ from hsa.analysis.session import (
     Session,
     authority_of,
     is_authentication,
+    is_elsewhere,
     is_optional,
     names,
+    note_path,
     progress,
     refused_as_gone,
 )
@@ -87,3 +89,19 @@ def test_an_id_is_gone_by_404_or_by_400_that_speaks_of_it() -> None:
     assert task(400, "HTTP 400, -32000 Bad Request: no valid session ID")
     assert not task(400, "HTTP 400, -32602 unknown tool")
     assert not task(500, "HTTP 500 session store down")
+
+
+def test_messages_of_one_session_go_to_one_path() -> None:
+    session = Session(0, "mcp", "192.0.2.1")
+    opened = exchange(0, 5, method="POST", target="/a/mcp")
+    session.server = opened.server
+    note_path(session, opened)
+    listing = exchange(6, 9, "tools/list", role=Role.LISTING, method="POST", target="/a/mcp/?key=1")
+    assert not is_elsewhere(session, listing)
+    listing.target = "http://192.0.2.2:80/a/mcp"
+    assert not is_elsewhere(session, listing)
+    listing.target = "/b/mcp"
+    assert is_elsewhere(session, listing)
+    assert listing.reading is not None
+    listing.reading.endpoint = "/b/mcp"  # given out on an event stream
+    assert not is_elsewhere(session, listing)
