@@ -52,6 +52,23 @@ def test_columns() -> None:
     assert packets.bytes_at(int(packets.offset[0]), 5) == b"hello"
 
 
+def test_mark_tells_repeated_acknowledgements_apart_by_what_they_say_of_a_hole() -> None:
+    """There may be no identification (IPv6, DF), and the timestamp need not have moved on."""
+
+    def marks(*options: bytes) -> list[int]:
+        frames = [Frame(0, True, 1, 2, ACK, ip_id=0, options=o) for o in options]
+        return PacketDecoder().decode(as_records(frames)).mark.tolist()
+
+    def selective(*edges: int) -> bytes:
+        return struct.pack(f">BBBB{len(edges)}I", 1, 1, 5, 2 + 4 * len(edges), *edges)
+
+    one, more, second = selective(100, 200), selective(100, 300), selective(100, 200, 400, 500)
+    for before in (STAMP, b""):
+        found = marks(before, before + one, before + more, before + second)
+        assert len(set(found)) == 4
+        assert marks(before + one) == found[1:2]
+
+
 def test_mark_tells_copies_from_retransmissions() -> None:
     def marks(*frames: Frame) -> list[tuple[int, bool]]:
         packets = PacketDecoder().decode(as_records(frames))
