@@ -235,7 +235,8 @@ def find_start(direction: Direction, text: bytes | bytearray, start: int, closin
 
     (offset, offset) of it when found; else (-1, offset from which bytes must be kept for more to decide). A request
     line is known by its version, a common method, and a header field or blank line behind it; any method is accepted
-    at `start` and after a line feed. `closing`: no more bytes will come."""
+    at `start` and after a line feed. `closing`: no more bytes will come; a whole start line there is one although what
+    follows it was not captured."""
     size = len(text)
     mark, full = (b" HTTP/1.", _REQUEST_START) if direction is C2S else (b"HTTP/1.", _RESPONSE_START)
     at = start
@@ -252,6 +253,9 @@ def find_start(direction: Direction, text: bytes | bytearray, start: int, closin
         else:
             begin = at
             found = full.match(text, at) is not None
+        if not found and closing and size - at < 1400 and (begin == start or text[begin - 1 : begin] == b"\n"):
+            stop = text.find(b"\n", at) + 1
+            found = stop > 0 and _open_ended(text, at) and full.match(text[begin:stop] + b"\n") is not None
         if found:
             return begin, begin
         if begin >= 0 and not closing and size - at < 1400 and _open_ended(text, at):

@@ -342,6 +342,19 @@ def test_request_lost_whole() -> None:
         assert [(d.kind, d.missing) for d in result.damage] == [("gap", lost)]
 
 
+def test_start_lines_of_which_no_field_was_captured() -> None:
+    """A snap length cuts in the name of the first field (RFC 9112 section 3)."""
+    steps: list[Step] = [
+        (C2S, b"GET /a HTTP/1.0\r\nConne"), (C2S, 60), (S2C, b"HTTP/1.1 200 OK\r\nServ"), (S2C, 400),
+        (C2S, b"GET /b HTTP/1.0\r\nConne"), (C2S, 60), (S2C, b"HTTP/1.1 404 Not Found\r\n"), (S2C, 400),
+        (C2S, b"Conne"), (C2S, 60),
+    ]  # fmt: skip
+    for sizes in (None, one_by_one()):
+        result = read(steps, sizes=sizes)
+        assert [one.head.target for one in result.messages[C2S]] == ["/a", "/b"]
+        assert [one.head.status for one in result.messages[S2C]] == [200, 404]
+
+
 def test_hole_told_only_when_later_bytes_come() -> None:
     """The stream layer may learn of the lost request after its answer, when the next request comes."""
     steps: list[Step] = list(case_21())
