@@ -64,6 +64,10 @@ class TsharkMessage:
     """Body length after transfer coding, before content coding."""
     request_frame: int | None = None
     """Frame of the request that it answers."""
+    cut: bool = False
+    """The packet of its last byte was captured in part."""
+    interim: bool = False
+    """Of a request: tshark has linked an interim answer (1xx) to it, and so no other."""
 
 
 @dataclass(slots=True)
@@ -161,6 +165,7 @@ def read_pdml(stream: IO[bytes]) -> Iterator[TsharkMessage]:
 
 def _messages(packet: Element) -> Iterator[TsharkMessage]:
     frame = stream = -1
+    cut = False
     addresses = ("", "")
     ports = ("", "")
     segments: list[int] = []
@@ -168,6 +173,7 @@ def _messages(packet: Element) -> Iterator[TsharkMessage]:
         name = layer.get("name")
         if name == "geninfo":
             frame = int(_show(layer, "num") or -1)
+            cut = _show(layer, "caplen") != _show(layer, "len")
         elif name in ("ip", "ipv6"):
             addresses = (_show(layer, f"{name}.src") or "", _show(layer, f"{name}.dst") or "")
         elif name == "tcp":
@@ -175,7 +181,7 @@ def _messages(packet: Element) -> Iterator[TsharkMessage]:
             ports = (_show(layer, "tcp.srcport") or "", _show(layer, "tcp.dstport") or "")
         elif name == "http":
             source, target = (f"[{a}]:{p}" if ":" in a else f"{a}:{p}" for a, p in zip(addresses, ports, strict=True))
-            message = TsharkMessage(stream, frame, min(segments, default=frame), source, target)
+            message = TsharkMessage(stream, frame, min(segments, default=frame), source, target, cut=cut)
             _fill(message, layer)
             segments = []
             if message.method is not None or message.status is not None:
@@ -225,6 +231,9 @@ class _Pairing:
             del waiting[:-MAX_PENDING]
             return
         if 100 <= message.status < 200 and message.status != 101:
+            for exchange in waiting:
+                if exchange.request is not None and exchange.request.frame == message.request_frame:
+                    exchange.request.interim = True
             return
         for i, exchange in enumerate(waiting):
             if exchange.request is not None and exchange.request.frame == message.request_frame:

@@ -23,6 +23,11 @@ class Case:
     """It went through a CONNECT tunnel."""
     twin: bool = False
     """Its connection was open at the same time as another between the same endpoints (on another VLAN)."""
+    crowd: frozenset[str] = frozenset()
+    """Methods of the requests that tshark has in one packet, where this exchange is one of several (or a lone answer
+    after such a packet)."""
+    alone: bool = False
+    """hsa has no exchange at all on the connection."""
 
 
 @dataclass(slots=True, frozen=True)
@@ -42,7 +47,36 @@ def _twin(case: Case) -> bool:
 
 
 def _unfinished(case: Case) -> bool:
-    return case.ours is not None and not case.ours.complete and case.field not in ("method", "target", "pairing")
+    if case.ours is None or case.ours.complete or case.field == "pairing":
+        return False
+    return case.field not in ("method", "target") or (case.theirs is not None and case.theirs.request is None)
+
+
+def _interim(case: Case) -> bool:
+    request = case.theirs.request if case.theirs is not None else None
+    return case.field == "pairing" and request is not None and request.interim
+
+
+def _pipelined(case: Case) -> bool:
+    return bool(case.crowd) and case.field == "pairing"
+
+
+def _pipelined_head(case: Case) -> bool:
+    return "HEAD" in case.crowd and case.field in ("exchange", "status", "response_body")
+
+
+def _no_http(case: Case) -> bool:
+    if not case.alone or case.theirs is None:
+        return False
+    request, response = case.theirs.request, case.theirs.response
+    if request is None:
+        return response is not None and response.status in REFUSALS
+    return request.version is not None and not request.version.startswith("HTTP/1.")
+
+
+def _cut(case: Case) -> bool:
+    messages = (case.theirs.request, case.theirs.response) if case.theirs is not None else ()
+    return case.ours is None and any(m is not None and m.cut for m in messages)
 
 
 def _lost_bytes(case: Case) -> bool:
@@ -70,12 +104,27 @@ def _out_of_order(case: Case) -> bool:
     return link is not None and (link.out_of_order > 0 or link.retransmissions > 0)
 
 
+REFUSALS = (400, 505)
+"""How servers answer what is no HTTP/1."""
+
 REASONS: dict[str, Reason] = {
     "tunnel": Reason("tshark does not look for HTTP inside a CONNECT tunnel", _tunnel),
     "vlans": Reason(
         "connections of equal endpoints on different VLANs were open at once: tshark takes them for one",
         lambda c: c.twin,
     ),
+    "interim": Reason("tshark takes an interim answer (1xx) for the only one to its request", _interim),
+    "pipelined": Reason(
+        "several requests stand in one packet: tshark gives only the first of them an answer", _pipelined
+    ),
+    "pipelined-head": Reason(
+        "one of several requests in a packet is a HEAD: tshark takes what follows its answer for a body",
+        _pipelined_head,
+    ),
+    "no-http": Reason(
+        "what the client sent is no HTTP/1 request: hsa reads neither it nor how it was refused", _no_http
+    ),
+    "cut-line": Reason("only a part of the packet, and of the start line, was captured", _cut),
     "unfinished": Reason(
         "tshark shows a body only when it has ended; this one was cut off, left early or is still open", _unfinished
     ),

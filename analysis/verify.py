@@ -154,6 +154,7 @@ def _compare_stream(
     tunnel_from = next(
         (e.last_frame for e in ours if e.method == "CONNECT" and e.status is not None and 200 <= e.status < 300), None
     )
+    crowds = _crowds(theirs)
     for mine, other, apart in _match(trace, ours, theirs):
         if mine is not None and other is not None:
             values = [(name, *_values(name, mine, other)) for name in FIELDS]
@@ -164,9 +165,28 @@ def _compare_stream(
         tunnel = mine is not None and tunnel_from is not None and mine.first_frame > tunnel_from
         for name, left, right in values:
             if left != right:
-                case = Case(name, mine, other, tunnel, twin)
+                case = Case(name, mine, other, tunnel, twin, _crowd_of(other, crowds), not ours)
                 reason = next((key for key, known in REASONS.items() if known.holds(case)), None)
                 yield Difference(trace, stream, _frames(mine, other), name, left, right, reason)
+
+
+def _crowds(theirs: Iterable[TsharkExchange]) -> dict[int, frozenset[str]]:
+    """Frames in which tshark has several requests, with their methods."""
+    methods: dict[int, list[str]] = {}
+    for other in theirs:
+        if other.request is not None:
+            methods.setdefault(other.request.frame, []).append(other.request.method or "")
+    return {frame: frozenset(found) for frame, found in methods.items() if len(found) > 1}
+
+
+def _crowd_of(other: TsharkExchange | None, crowds: dict[int, frozenset[str]]) -> frozenset[str]:
+    """The methods of those that came in one packet with its request; of a lone answer, in the last such packet."""
+    if other is None:
+        return frozenset()
+    if other.request is not None:
+        return crowds.get(other.request.frame, frozenset())
+    before = [frame for frame in crowds if frame < other.frames[1]]
+    return crowds[max(before)] if before else frozenset()
 
 
 def _match(
@@ -190,7 +210,7 @@ def _match(
                 for i in range(start, len(ours))
                 if i not in partner
                 and ours[i].first_frame <= key <= ours[i].last_frame
-                and (ours[i].method, ours[i].target) == (other.request.method, other.request.target)
+                and (ours[i].method, _as_shown(ours[i].target)) == (other.request.method, other.request.target)
             ),
             None,
         )
@@ -237,6 +257,8 @@ def _values(name: str, mine: Exchange, other: TsharkExchange) -> tuple[Value, Va
     right: Value
     if name in ("method", "target"):
         right = getattr(request, name) if request is not None else None
+        if right is not None and right == _as_shown(getattr(mine, name)):
+            right = left
     elif name == "request_body":
         right = request.body if request is not None else None
     elif response is None:
@@ -244,6 +266,11 @@ def _values(name: str, mine: Exchange, other: TsharkExchange) -> tuple[Value, Va
     else:
         right = response.status if name == "status" else response.body
     return left, right
+
+
+def _as_shown(text: str | None) -> str | None:
+    """As tshark shows it, which replaces every byte that is not ASCII."""
+    return text if text is None or text.isascii() else "".join(c if c.isascii() else "\ufffd" for c in text)
 
 
 def _frames(mine: Exchange | None, other: TsharkExchange | None) -> tuple[int, int]:

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 import hsa
 
 FOREIGN = Path(__file__).parents[1] / "fixtures" / "foreign"
 
 
-def test_sessions_of_one_node_process_share_connections_not_exchanges() -> None:
+@pytest.mark.parametrize("capture", ["mcp-node.pcap", "mcp-lossy.pcapng"])
+def test_sessions_of_one_node_process_share_connections_not_exchanges(capture: str) -> None:
     """`mcp-client.mjs`, line by line: name, outcome, round trips, tasks; which of them carry an id of their own."""
-    handshakes = hsa.analyze(str(FOREIGN / "mcp-node.pcap"), tokenizer="none").handshakes
+    handshakes = hsa.analyze(str(FOREIGN / capture), tokenizer="none").handshakes
     assert [(h.client_name, h.outcome, h.round_trips, h.tasks.operations) for h in handshakes] == [
         ("a", "ready", 3, 1),
         ("b", "ready", 3, 3),
@@ -25,3 +28,65 @@ def test_sessions_of_one_node_process_share_connections_not_exchanges() -> None:
     ]
     named = [h for h in handshakes if h.client_name not in ("less", "404")]
     assert {h.attribution for h in named} == {"exact"}
+
+
+def test_http_as_node_and_curl_speak_it() -> None:
+    """`http-client.sh`, line by line: method, target, status, body up, body down, whole."""
+    found = list(hsa.exchanges(str(FOREIGN / "http-node.pcap")))
+    assert [(e.method, e.target, e.status, e.request_body, e.response_body, e.complete) for e in found] == [
+        ("GET", "/sse", 200, 0, 84, True),
+        ("GET", "/chunks", 200, 0, 5006, True),
+        ("GET", "/trailer", 200, 0, 12, True),
+        ("GET", "/hints", 200, 0, 11, True),
+        ("GET", "/304", 304, 0, 0, True),
+        ("GET", "/204", 204, 0, 0, True),
+        ("GET", "/reset", 200, 0, 7, False),
+        ("GET", "/drop", 200, 0, 7, False),
+        ("GET", "/chunks", 200, 0, 5006, True),
+        ("GET", "/trailer", 200, 0, 12, True),
+        ("GET", "/204", 204, 0, 0, True),
+        ("GET", "/304", 304, 0, 0, True),
+        ("GET", "/hints", 200, 0, 11, True),
+        ("GET", "/last", 200, 0, 11, True),
+        ("GET", "/never", None, 0, None, False),
+        ("HEAD", "/head", 200, 0, 0, True),
+        ("POST", "/echo", 200, 3000, 3000, True),
+        ("POST", "/refuse", 417, 0, 0, False),
+        ("POST", "/echo", 200, 3000, 3000, True),
+        ("POST", "/early", 413, 40000, 4, False),
+        ("CONNECT", "127.0.0.1:9000", 200, 0, 0, True),
+        ("GET", "/in-tunnel", 200, 0, 16, True),
+        ("GET", "/in-tunnel", 200, 0, 16, True),  # the proxy's leg
+        ("GET", "http://127.0.0.1:9000/absolute", 200, 0, 36, True),
+        ("GET", "/a/../b?x=%20&y=\u00c3\u00bc", 400, 0, 0, True),
+        ("GET", "/p0", 200, 0, 9, True),
+        ("GET", "/p1", 200, 0, 9, True),
+        ("GET", "/p2", 200, 0, 9, True),
+        ("GET", "/p3", 200, 0, 9, True),
+        ("POST", "/echo", 200, 5, 5, True),
+        ("HEAD", "/x", 200, 0, 0, True),
+        ("POST", "/echo", 200, 3, 3, True),
+        ("GET", "/after", 200, 0, 12, True),
+        ("GET", "/b", 200, 0, 8, True),
+        ("POST", "/echo", None, 5, None, False),
+        ("GET", "/old", 200, 0, 10, True),
+        ("PROPFIND", "/dav", 200, 0, 10, True),
+        ("M-SEARCH", "*", 200, 0, 7, True),
+    ]
+
+
+def test_what_a_snap_length_leaves_of_it() -> None:
+    """Every request that stands at the front of a packet, and no answer where it does not belong."""
+    whole = list(hsa.exchanges(str(FOREIGN / "http-node.pcap")))
+    cut = [e for e in hsa.exchanges(str(FOREIGN / "http-node-snap.pcapng")) if e.method is not None]
+    answers = {(e.connection, e.first_frame, e.method, e.target): e.status for e in whole}
+    for exchange in cut:
+        key = (exchange.connection, exchange.first_frame, exchange.method, exchange.target)
+        assert exchange.status in (None, answers[key])
+    first = {(e.connection, e.first_frame) for e in whole}
+    hidden = {
+        (e.connection, e.first_frame)
+        for e in whole
+        if e.target == "/in-tunnel" or len(f"{e.method} {e.target} HTTP/1.1\r\n") > 100 - 66
+    }
+    assert first - {(e.connection, e.first_frame) for e in cut} <= hidden

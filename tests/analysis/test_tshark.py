@@ -109,3 +109,25 @@ def test_output_that_is_no_xml_does_not_block(tmp_path: Path, monkeypatch: pytes
     script.chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
     assert "cannot be read" in (read_exchanges("a.pcap").complaint or "")
+
+
+def test_interim_answers_and_packets_captured_in_part() -> None:
+    def packet(number: int, caplen: int, fields: str) -> str:
+        return (
+            f'<packet><proto name="geninfo"><field name="num" show="{number}"/><field name="len" show="90"/>'
+            f'<field name="caplen" show="{caplen}"/></proto>'
+            '<proto name="tcp"><field name="tcp.stream" show="0"/></proto>'
+            f'<proto name="http">{fields}</proto></packet>'
+        )
+
+    request = packet(1, 60, '<field name="http.request.method" show="GET"/>')
+    interim = packet(2, 90, '<field name="http.response.code" show="103"/><field name="http.request_in" show="1"/>')
+    messages = list(read_pdml(BytesIO(f"<pdml>{request}{interim}</pdml>".encode())))
+    assert [m.cut for m in messages] == [True, False]
+    pairing = tshark._Pairing()
+    for message in messages:
+        pairing.take(message)
+    (exchange,) = pairing.exchanges()
+    assert exchange.response is None
+    assert exchange.request is not None
+    assert exchange.request.interim

@@ -107,3 +107,51 @@ def test_reasons_need_facts() -> None:
 def test_ports_to_tell_tshark() -> None:
     found = [ours(1, 2), ours(3, 4, server="[2001:db8::1]:9300"), ours(1, 2, trace=0, server="a:1")]
     assert http_ports(found, 1) == {80, 9300}
+
+
+def only_reason(mine: list[Exchange], their: list[TsharkExchange]) -> list[tuple[str, str | None]]:
+    return [(d.field, d.reason) for d in compare(1, mine, their)]
+
+
+def test_interim_answers_take_the_only_link() -> None:
+    request = theirs(1, None)
+    assert only_reason([ours(1, 4)], [request, theirs(None, 4)]) == [("pairing", None)]
+    assert request.request is not None
+    request.request.interim = True
+    assert only_reason([ours(1, 4)], [request, theirs(None, 4)]) == [("pairing", "interim")]
+
+
+def test_requests_in_one_packet() -> None:
+    mine = [ours(1, 4), ours(1, 6, method="HEAD", response_body=0, order=1), ours(1, 8, order=2)]
+    first, head, last = theirs(1, 4), theirs(1, None, method="HEAD"), theirs(1, None)
+    assert only_reason(mine[::2], [first, last, theirs(None, 8)]) == [("pairing", "pipelined")]
+    found = only_reason(mine, [first, head, last, theirs(None, 6, body=300)])
+    assert ("response_body", "pipelined-head") in found
+    assert ("status", "pipelined-head") in found
+    apart = theirs(2, None)
+    assert only_reason([mine[0], ours(2, 8)], [first, apart]) == [("response_body", None), ("status", None)]
+
+
+def test_what_is_no_http_1() -> None:
+    refusal = theirs(None, 5, status=400)
+    assert only_reason([], [refusal]) == [("exchange", "no-http")]
+    assert only_reason([], [theirs(None, 5)]) == [("exchange", None)]
+    assert only_reason([ours(1, 4)], [theirs(1, 4), refusal]) == [("exchange", None)]
+    odd = theirs(1, 5)
+    assert odd.request is not None
+    odd.request.version = "HTTP/9.9"
+    assert only_reason([], [odd]) == [("exchange", "no-http")]
+    odd.request.version = "HTTP/1.1"
+    assert only_reason([], [odd]) == [("exchange", None)]
+    odd.request.cut = True
+    assert only_reason([], [odd]) == [("exchange", "cut-line")]
+
+
+def test_a_request_whose_body_was_never_sent_whole() -> None:
+    mine = ours(1, 4, complete=False)
+    assert {reason for _, reason in only_reason([mine], [theirs(None, 4)])} == {"unfinished"}
+
+
+def test_bytes_of_a_target_that_are_not_ascii() -> None:
+    mine = ours(1, 4, target="/\u00c3\u00bc")
+    assert only_reason([mine], [theirs(1, 4, target="/\ufffd\ufffd")]) == []
