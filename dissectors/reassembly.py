@@ -460,7 +460,7 @@ def expire(flow: Flow, now_ns: int, row: int, out: list[Piece]) -> None:
     """Give up holes that have waited too long, though the connection itself has been silent since."""
     for side in (0, 1):
         half = flow.halves[side]
-        if missing(half) > 0 and 0 <= half.hole_ns <= now_ns - GIVE_UP_NS:
+        if missing(half) > 0 and not _held_back(half) and 0 <= half.hole_ns <= now_ns - GIVE_UP_NS:
             skip(flow, side, row, flow.connection.last_frame, flow.latest_ns, out)
 
 

@@ -534,6 +534,24 @@ def test_holes_of_silent_connections_are_given_up() -> None:
     assert found == [(0, b"one"), (1, b"ONE"), (0, 6), (1, b"TWO")]
 
 
+@pytest.mark.parametrize("ends", [(CLIENT, SERVER), (SERVER, CLIENT)])
+def test_an_answer_that_waits_for_a_lost_request_is_no_hole(ends: tuple[str, str]) -> None:
+    """Also when its connection has ended and been silent for long before the next packets come."""
+    talk = (
+        Talk(client=ends[0], server=ends[1])
+        .open()
+        .say(True, b"lost", acknowledged=False)
+        .say(False, b"ANSWER", acknowledged=False)
+    )
+    del talk.frames[3]
+    talk.put(False, FIN | ACK)
+    talk.put(True, ACK)
+    other = Talk(t=talk.t + 5000 * MS, ports=(40001, 80)).open().say(True, b"x").close()
+    for rows in (len(talk.frames), 65536):
+        seen = run([*talk.frames, *other.frames], rows=rows)[0][0]
+        assert (seen.data(0), seen.data(1), seen.gaps) == (b"", b"ANSWER", [(0, 4)])
+
+
 def test_what_waits_in_all_connections_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tcp, "MAX_HELD_BYTES", 3000)
     frames: list[Frame] = []
