@@ -30,6 +30,14 @@ def test_sessions_of_one_node_process_share_connections_not_exchanges(capture: s
     assert {h.attribution for h in named} == {"exact"}
 
 
+def test_a2a_clients_of_one_node_process() -> None:
+    """`a2a-echo.mjs`: each client fetches the card and sends a message twice, once over a stream."""
+    handshakes = hsa.analyze(str(FOREIGN / "a2a-node.pcap"), tokenizer="none").handshakes
+    assert [(h.protocol, h.version, h.outcome, h.round_trips, h.tasks.operations) for h in handshakes] == [
+        ("a2a", "1.0", "ready", 1, 2)
+    ] * 3
+
+
 def test_http_as_node_and_curl_speak_it() -> None:
     """`http-client.sh`, line by line: method, target, status, body up, body down, whole."""
     found = list(hsa.exchanges(str(FOREIGN / "http-node.pcap")))
