@@ -3,7 +3,8 @@
 Two appearances are hops of one exchange when one nests in the other in time, they agree in operation, JSON-RPC id and
 body, and something says that the inner leg was dialled for the outer one: an id that only one session can carry, a
 forwarded-client header, or the address of the outer leg's server as the inner leg's client. Addresses alone never join:
-a client that dials two equal servers at once is one client with two sessions.
+a client that dials two equal servers at once is one client with two sessions. One connection in two captures, of the
+client's host and the server's, say, is two legs as well.
 """
 
 from __future__ import annotations
@@ -58,9 +59,19 @@ def _session_ids(exchange: Exchange) -> set[str]:
     return named
 
 
+def _recorded_twice(outer: Exchange, inner: Exchange) -> bool:
+    """Both are one connection, in captures taken at two places."""
+    a, b = outer.link, inner.link
+    return (
+        outer.trace != inner.trace and a is not None and b is not None and (a.client, a.server) == (b.client, b.server)
+    )
+
+
 def dialled_for(outer: Exchange, inner: Exchange) -> bool:
     """Whether the leg of `inner` can be the continuation of the leg of `outer`."""
     a, b = outer.link, inner.link
+    if _recorded_twice(outer, inner):
+        return True
     if a is None or b is None or a is b or (a.client.address == b.client.address and a.server == b.server):
         return False
     ours, theirs = _session_ids(outer), _session_ids(inner)
@@ -86,8 +97,9 @@ def dialled_for(outer: Exchange, inner: Exchange) -> bool:
 
 def _is_new(outer: Exchange, inner: Exchange) -> bool:
     """No leg nearer to the client leads to the same server: requests do not come back to where they have been. (One
-    connection before and after address translation does, and shows it by its session id.)"""
-    if _session_ids(outer) & _session_ids(inner):
+    connection before and after address translation does, and shows it by its session id; so does one that was recorded
+    at two places.)"""
+    if _session_ids(outer) & _session_ids(inner) or _recorded_twice(outer, inner):
         return True
     leg: Exchange | None = outer
     while leg is not None:

@@ -42,7 +42,9 @@ class LateAnswers:
         name = f"endpoint:{reading.endpoint}" if reading.endpoint else f"mcp:{reading.session}"
         start = exchange.request_start or 0
         ahead = [h for h in resumed if h.request and h.request.header("mcp-session-id") == reading.session]
-        for http in (*reversed(self._carriers.get(name, ())), *ahead):
+        carriers = [*reversed(self._carriers.get(name, ())), *ahead]
+        # One session recorded at two places has each of its streams twice: its own recording says when it was answered.
+        for http in [h for h in carriers if h.connection.trace == exchange.trace] or carriers:
             if http.response is None:
                 continue
             for message in http.response.messages:

@@ -11,10 +11,15 @@ import hsa
 FOREIGN = Path(__file__).parents[1] / "fixtures" / "foreign"
 
 
-@pytest.mark.parametrize("capture", ["mcp-node.pcap", "mcp-lossy.pcapng"])
-def test_sessions_of_one_node_process_share_connections_not_exchanges(capture: str) -> None:
-    """`mcp-client.mjs`, line by line: name, outcome, round trips, tasks; which of them carry an id of their own."""
-    handshakes = hsa.analyze(str(FOREIGN / capture), tokenizer="none").handshakes
+CLIENT, SERVER = "mcp-lossy.pcapng", "mcp-lossy-server.pcap.gz"
+
+
+@pytest.mark.parametrize("captures", [["mcp-node.pcap"], [CLIENT], [SERVER], [CLIENT, SERVER], [SERVER, CLIENT]])
+def test_sessions_of_one_node_process_share_connections_not_exchanges(captures: list[str]) -> None:
+    """`mcp-client.mjs`, line by line: name, outcome, round trips, tasks; which of them carry an id of their own.
+    Recorded at both ends, each session stands once, with two legs."""
+    handshakes = hsa.analyze([str(FOREIGN / name) for name in captures], tokenizer="none").handshakes
+    assert all(len(h.hops) == len(captures) for h in handshakes if len(captures) > 1)
     assert [(h.client_name, h.outcome, h.round_trips, h.tasks.operations) for h in handshakes] == [
         ("a", "ready", 3, 1),
         ("b", "ready", 3, 3),
@@ -26,6 +31,8 @@ def test_sessions_of_one_node_process_share_connections_not_exchanges(capture: s
         ("404", "error", 1, 0),
         ("late", "ready", 3, 1),
     ]
+    bytes_down = [h.bytes_down for h in hsa.analyze(str(FOREIGN / captures[0]), tokenizer="none").handshakes]
+    assert [h.bytes_down for h in handshakes] == bytes_down
     named = [h for h in handshakes if h.client_name not in ("less", "404")]
     assert {h.attribution for h in named} == {"exact"}
 

@@ -38,6 +38,18 @@ def test_a_request_passed_on_by_the_server_it_went_to_is_a_hop() -> None:
     assert outer.inner is inner
 
 
+def test_one_connection_recorded_at_two_places_is_two_legs() -> None:
+    near, far = leg(*FRONT), leg(*FRONT)
+    outer, inner = seen(0, 10, near), seen(1, 9, far)
+    assert matched(outer, inner) == [None, None]
+    outer, inner = seen(0, 10, near), seen(1, 9, far)
+    inner.trace = 1
+    assert matched(outer, inner) == [None, outer]
+    again = seen(1, 9, leg("192.0.2.7", FRONT[1]))
+    again.trace = 1
+    assert matched(seen(0, 10, near), again) == [None, None]
+
+
 def test_legs_nest_in_time() -> None:
     outer, inner = seen(0, 10, leg(*FRONT)), seen(1, 11, leg(*BACK))
     assert matched(outer, inner) == [None, None]
