@@ -243,6 +243,9 @@ def test_interrupt_leaves_no_process_and_no_file(how: signal.Signals, moment: st
     process.communicate(timeout=20)
     assert process.returncode != 0
     assert list(tmp_path.iterdir()) == []
+    end = time.monotonic() + 5  # a killed process takes a moment to be gone; one that was left would serve for a minute
+    while any(running(pid) for pid in began) and time.monotonic() < end:
+        time.sleep(0.01)
     assert not any(running(pid) for pid in began)
 
 
