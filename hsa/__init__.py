@@ -20,6 +20,11 @@ if not os.path.isfile(os.path.join(os.path.dirname(__file__), "capture", "__init
 __all__ = ["__version__", "analyze", "exchanges", "frame"]
 
 
+def __dir__() -> list[str]:
+    """What `hsa.` can be followed by, also before its first use."""
+    return sorted({*globals(), *__all__})
+
+
 def __getattr__(name: str) -> Any:
     """Names are fetched when they are used first, so that `hsa --help` does not wait for numpy."""
     if name in ("analyze", "exchanges", "frame"):

@@ -57,8 +57,9 @@ def frame(paths: Paths, *, key: bytes | None = None, **options: Any) -> DataFram
     Columns and units are those of `hsa.columns.COLUMNS`, also listed in `docs/output.md`. Inputs as for `analyze`.
     Raises `ImportError` when pandas is not installed (`pip install 'hsa[plots]'`).
     """
-    from hsa.columns import data_frame
+    from hsa.columns import data_frame, need_pandas
 
+    need_pandas()
     return data_frame(analyze(paths, key=key, **options))
 
 

@@ -6,6 +6,7 @@ Unknown is a missing value (`<NA>`, `NaN`, `NaT`), never 0. A number named in `b
 from __future__ import annotations
 
 from collections.abc import Callable
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from hsa.analysis.model import Analysis, Handshake, PhaseNumbers
@@ -112,6 +113,12 @@ COLUMNS: dict[str, Column] = {
     "bounds": Column(TEXT, "", "names of the values that are bounds, comma separated", lambda h: ",".join(h.bound)),
     "notes": Column(TEXT, "", "kinds of the notes, comma separated", lambda h: ",".join(n.kind for n in h.notes)),
 }
+
+
+def need_pandas() -> None:
+    """Raise an `ImportError` that says what to do when pandas is not installed."""
+    if find_spec("pandas") is None:
+        raise ImportError("hsa.frame needs pandas: pip install pandas (or hsa with its extra `plots`)", name="pandas")
 
 
 def data_frame(analysis: Analysis) -> DataFrame:

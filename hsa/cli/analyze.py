@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from hsa.cli import options as opt
 from hsa.cli.sink import check_output, open_output
+
+if TYPE_CHECKING:
+    from hsa.analysis.options import Options
 
 EXAMPLE = """\b
 Examples:
@@ -22,11 +25,11 @@ Examples:
 @click.command(epilog=EXAMPLE)
 @opt.TRACES
 @click.option("--each", is_flag=True, help="One row per handshake instead of one per group.")
-@click.option("--by", metavar="FIELD", help="Group by client, server, version or client-name.")
-@click.option("--sort", metavar="COLUMN", help="Sort rows: n, round_trips, time_to_ready_ms.p95, tokens:asc, ...")
+@click.option("--by", metavar="FIELD", help="Group by protocol and client, server, version or client-name.")
+@click.option("--sort", metavar="COLUMN", help="Sort rows, largest first: n, time_to_ready_ms.p95, tokens:asc, ...")
 @click.option("--top", type=click.IntRange(min=1), metavar="N", help="Only the first N rows.")
 @click.option("--fail-on", multiple=True, metavar="EXPR", help="Exit 1 when EXPR holds, such as round_trips>3.")
-@opt.formats
+@opt.formats("table")
 @opt.rules
 @opt.filters
 def analyze(
@@ -47,6 +50,16 @@ def analyze(
     not be decoded and why, and the next command worth trying. With --json everything that is known.
 
     TRACE is a capture file (pcap, pcapng, also .gz or .zst), a folder of them, or - for standard input.
+
+    \b
+    RT        round trips until the client can send its first task
+    crit      those of them that had to wait for one another
+    conn      TCP connections that carried them
+    ready ms  time from the first SYN to ready; 95 %: interval of the median
+    wire ms   the part of it in which an answer or a connection was awaited
+    B up/down bytes of HTTP; tokens: of the metadata, as a model reads it
+    warm      tasks of clients that needed no handshake
+    Columns that do not fit are named below the table; --format has them all.
 
     Exit status: 0 done (whatever the outcomes are), 1 a threshold of --fail-on was passed, 2 wrong usage or a file that
     is no capture, 3 a fault of hsa's own was caught.
@@ -70,13 +83,19 @@ def analyze(
     shown: dict[str, Any] = Door(run.key).clean(analysis_json(analysis, chosen, brief=brief))
     rows = _rows(shown["handshakes"] if each else shown["groups"], sort, top)
     with open_output(output) as file:
-        for line in _lines(shown, rows, form, each, output is None, opt.again(run.options, traces)):
+        for line in _lines(shown, rows, form, each, output is None, run.options, traces):
             click.echo(line, file=file)
     return report(shown, thresholds, run.quiet, interrupted)
 
 
 def _lines(
-    shown: Mapping[str, Any], rows: Sequence[Mapping[str, Any]], form: str, each: bool, on_screen: bool, again: str
+    shown: Mapping[str, Any],
+    rows: Sequence[Mapping[str, Any]],
+    form: str,
+    each: bool,
+    on_screen: bool,
+    options: Options,
+    traces: Sequence[str],
 ) -> Iterator[str]:
     from hsa.cli import table
     from hsa.cli.terminal import color, width
@@ -94,11 +113,12 @@ def _lines(
         from hsa.cli.screen import GROUP_COLUMNS, HANDSHAKE_COLUMNS, screen, with_offsets
 
         if form == "markdown":
-            rows = with_offsets(rows) if each else rows
+            rows = with_offsets(rows, shown["handshakes"]) if each else rows
             yield from table.markdown(HANDSHAKE_COLUMNS if each else GROUP_COLUMNS, rows)
         else:
-            colored = on_screen and color()
-            yield from screen(shown, rows, each=each, width=width(on_screen), color=colored, again=again)
+            colored, columns = on_screen and color(), width(on_screen)
+            again, narrowed = opt.again(options, traces), " ".join(opt.filters_given(options))
+            yield from screen(shown, rows, each=each, width=columns, color=colored, again=again, narrowed=narrowed)
 
 
 def _thresholds(texts: Sequence[str]) -> list[Any]:

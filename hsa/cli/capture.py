@@ -25,11 +25,13 @@ def capture() -> None:
     """
 
 
-@capture.command()
+@capture.command(short_help="the real SDK clients against the SDKs' servers, scenario by scenario")
 @click.argument("cells", nargs=-1, metavar="CELL...")
 @click.option("-o", "folder", type=click.Path(file_okay=False, path_type=Path), help="Folder for captures and truth.")
 @click.option("-n", "runs", type=click.IntRange(min=1), help="Contacts in a cell (clients, where they come at once).")
-@click.option("--warmup", type=click.IntRange(min=0), default=2, show_default=True, help="Contacts before them.")
+@click.option(
+    "--warmup", type=click.IntRange(min=0), default=2, show_default=True, help="Contacts before them, recorded too."
+)
 @click.option(
     "--slow-ms",
     type=click.FloatRange(min=0),
@@ -88,11 +90,17 @@ def generate(
         try:
             recording = play(cell, folder, setting)
         except (FileExistsError, PlayFailed, NoProxy, CannotRecord, OSError) as error:
-            raise _Stopped(f"{cell.name}: {error}") from None
+            raise _Stopped(f"{cell.name}: {_reason(error)}") from None
         if not quiet:
             outcomes = [run["outcome"] for run in recording.document["each"]]
             counts = ", ".join(f"{outcomes.count(name)} {name}" for name in dict.fromkeys(outcomes))
             click.echo(f"{cell.name:24} {counts}  -> {', '.join(str(file) for file in recording.files)}")
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, OSError) and error.strerror and error.filename:
+        return f"{error.filename}: {error.strerror}"
+    return str(error)
 
 
 def _interrupt(number: int, frame: FrameType | None) -> None:

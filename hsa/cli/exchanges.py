@@ -41,7 +41,7 @@ COLUMNS = (
 @click.command(epilog=EXAMPLE)
 @opt.TRACES
 @click.option("--engine", type=click.Choice(("hsa", "tshark")), default="hsa", help="Who reads the capture [hsa].")
-@opt.formats
+@opt.formats("jsonl")
 @opt.rules
 @opt.filters
 def exchanges(

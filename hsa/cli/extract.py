@@ -14,7 +14,7 @@ EXAMPLE = """\b
 Examples:
   hsa extract trace.pcapng 3 -o session3.pcapng
   hsa extract --handshake-only trace.pcapng 3 -o handshake3.pcapng
-  wireshark session3.pcapng        (the comments are in packet_comments)"""
+  wireshark session3.pcapng        (filter: frame.comment)"""
 
 
 @click.command(epilog=EXAMPLE)
@@ -26,9 +26,9 @@ Examples:
 def extract(words: tuple[str, ...], output: str, handshake_only: bool, **given: Any) -> int:
     """Write the packets of one session to a pcapng file.
 
-    ID is the id of a handshake, as `hsa analyze --each` prints it. Each packet is commented with its operation and
-    phase, so that Wireshark shows hsa's labels. TLS secrets go along only for the session's own connections. FILE is
-    replaced if it is there; an input never is.
+    ID is the id of a handshake, as `hsa analyze --each` prints it. Every packet that carries data, opens or ends a
+    connection is commented with its operation and phase, so that Wireshark shows hsa's labels. TLS secrets go along
+    only for the session's own connections. FILE is replaced if it is there; an input never is.
     """
     from hsa.analysis.excerpt import excerpt, own_secrets
     from hsa.analysis.output import analysis_json

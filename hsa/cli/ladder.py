@@ -21,6 +21,10 @@ FOLD_FROM = 4
 FOLD_HANDSHAKE_FROM = 8
 """Inside the handshake only long runs are: pages of a long listing, polling of a refused probe."""
 TIME_WIDTH, PHASE_WIDTH = 9, 11
+NOTE_LINES = 3
+"""Lines of text that a note takes at most."""
+UNSAID = {"repeat": "this client had done its handshake with this counterpart before"}
+"""What a note says that has no detail."""
 
 
 class Step(NamedTuple):
@@ -34,9 +38,9 @@ class Step(NamedTuple):
     connection: str
 
 
-def ladder(handshake: Row, exchanges: Sequence[Row], width: int) -> Iterator[str]:
-    """The lines; `handshake` and its `exchanges` have passed the redaction door."""
-    yield from heading(handshake)
+def ladder(handshake: Row, exchanges: Sequence[Row], width: int, capture: str = "") -> Iterator[str]:
+    """The lines; `handshake`, its `exchanges` and the name of its `capture` have passed the redaction door."""
+    yield from heading(handshake, capture)
     legs = handshake["hops"][1:]
     if legs:
         yield "also seen on: " + ", ".join(f"{hop['client']} > {hop['server']}" for hop in legs)
@@ -54,13 +58,28 @@ def ladder(handshake: Row, exchanges: Sequence[Row], width: int) -> Iterator[str
         phase = step.phase if step.kind != "mark" else None
         yield f"{words.millis(step.at_ms):>{TIME_WIDTH}}  {said:<{PHASE_WIDTH}}  {_draw(step, room)}".rstrip()
     for note in handshake["notes"]:
-        frames = f" (frames {note['frames'][0][1]}-{note['frames'][0][2]})" if note["frames"] else ""
-        times = f" x{note['count']}" if note["count"] > 1 else ""
-        yield shorten(f"note: {note['kind']}{times} {note['detail']}".rstrip(), width - len(frames)) + frames
+        yield from _note(note, width)
 
 
-def heading(h: Row) -> Iterator[str]:
-    """What the session is, and its numbers."""
+def _note(note: Row, width: int) -> Iterator[str]:
+    times = f" x{note['count']}" if note["count"] > 1 else ""
+    detail = note["detail"] or UNSAID.get(note["kind"], "")
+    said = f"note: {note['kind']}{times}" + (f": {shorten(detail, NOTE_LINES * width)}" if detail else "")
+    pieces = said.split(" ")
+    if note["frames"]:
+        pieces.append(f"(frames {note['frames'][0][1]}-{note['frames'][0][2]})")
+    line = pieces[0]
+    for piece in (shorten(piece, width - 4) for piece in pieces[1:]):
+        if text_width(line) + text_width(piece) < width:
+            line += f" {piece}"
+        else:
+            yield line
+            line = f"    {piece}"
+    yield line
+
+
+def heading(h: Row, capture: str = "") -> Iterator[str]:
+    """What the session is, where it stands, and its numbers."""
     ended = words.outcome(h)
     if h["cause"]:
         ended += f" ({h['cause']})"
@@ -74,9 +93,14 @@ def heading(h: Row) -> Iterator[str]:
         + (f" over {h['transport']}" if h["transport"] else "")
         + f", {ended}"
     )
+    if capture:
+        frames = f", frames {h['frames'][1]}-{h['frames'][2]}" if h["frames"] else ""
+        yield f"in {capture}{frames}"
     for side in ("client", "server"):
         name = f" ({h[f'{side}_name']})" if h[f"{side}_name"] else ""
-        extra = f", as {h['authority']}" if side == "server" and h["authority"] not in (None, h["server"]) else ""
+        extra = (
+            f", addressed as {h['authority']}" if side == "server" and h["authority"] not in (None, h["server"]) else ""
+        )
         yield f"{side} {h[side]}{name}{extra}"
     if h["detail"]:
         yield f"detail: {h['detail']}"
@@ -90,7 +114,9 @@ def heading(h: Row) -> Iterator[str]:
     ]
     yield ", ".join(numbers)
     metadata = h["metadata"]
-    if metadata["tokens"] is not None:
+    if metadata["bytes"] == 0:
+        yield "no metadata received"
+    elif metadata["tokens"] is not None:
         share = (
             f", {100 * metadata['context_share']:.2f} % of the context" if metadata["context_share"] is not None else ""
         )
@@ -99,7 +125,11 @@ def heading(h: Row) -> Iterator[str]:
         if largest:
             shown = ", ".join(f"{shorten(c['name'], 24)} {words.count(c['tokens'])}" for c in largest)
             number = words.number("capability", metadata["capabilities"])
-            yield f"{number}, the largest: {shown}" if metadata["capabilities"] > 1 else f"{number}: {shown}"
+            yield (
+                f"{number}, the largest: {shown} tokens"
+                if metadata["capabilities"] > 1
+                else f"{number}: {shown} tokens"
+            )
 
 
 def _number(h: Row, name: str, noun: str) -> str:

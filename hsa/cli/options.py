@@ -58,15 +58,10 @@ _RULES = (
 )
 _COMMON = (
     click.option("--hash-key", metavar="TEXT", help="Key of the hashes that secrets are shown as [random]."),
-    click.option("-q", "--quiet", is_flag=True, help="No progress, no remarks."),
+    click.option("-q", "--quiet", is_flag=True, help="Nothing on standard error but errors."),
     VERSION,
 )
 OUTPUT = click.option("-o", "--output", type=click.Path(dir_okay=False), metavar="FILE", help="Write to FILE.")
-_FORMAT = (
-    click.option("--json", "as_json", is_flag=True, help="Short for --format json."),
-    click.option("--format", "form", type=click.Choice(FORMATS), help="Form of the output [table]."),
-    OUTPUT,
-)
 
 
 def filters(function: F) -> F:
@@ -79,9 +74,11 @@ def rules(function: F) -> F:
     return _add(function, _RULES)
 
 
-def formats(function: F) -> F:
-    """`--json`, `--format`, `-o`."""
-    return _add(function, _FORMAT)
+def formats(default: str) -> Callable[[F], F]:
+    """`--json`, `--format`, `-o`; `default` is what the help calls the form without them."""
+    choice = click.option("--format", "form", type=click.Choice(FORMATS), help=f"Form of the output [{default}].")
+    as_json = click.option("--json", "as_json", is_flag=True, help="Short for --format json.")
+    return lambda function: _add(function, (as_json, choice, OUTPUT))
 
 
 def _add(function: F, options: tuple[Callable[[F], F], ...]) -> F:
@@ -122,13 +119,19 @@ def run_of(given: dict[str, Any]) -> Run:
     return Run(options, os.urandom(16) if key is None else os.fsencode(key), bool(given.get("quiet")))
 
 
-def again(options: Options, traces: Sequence[str]) -> str:
-    """The options that decide which handshakes there are and the captures, as they are given on the command line."""
+def filters_given(options: Options) -> list[str]:
+    """The options that leave out part of the captures, as they are given on the command line."""
     given = [f"--port {port}" for port in options.port]
     given += [f"--host {quoted(host)}" for host in options.host]
     for name, ns in (("since", options.since_ns), ("until", options.until_ns)):
         if ns is not None:
             given.append(f"--{name} {ns // 10**9}.{ns % 10**9:09d}")
+    return given
+
+
+def again(options: Options, traces: Sequence[str]) -> str:
+    """The options that decide which handshakes there are and the captures, as they are given on the command line."""
+    given = filters_given(options)
     if options.hops != "merged":
         given.append(f"--hops {options.hops}")
     if options.idle_s != Options().idle_s:
@@ -159,7 +162,7 @@ def check_readable_twice(traces: Sequence[str], why: str) -> None:
 
 def narrowed(options: Options) -> bool:
     """Whether a filter leaves out part of the captures."""
-    return bool(options.port or options.host) or options.since_ns is not None or options.until_ns is not None
+    return bool(filters_given(options))
 
 
 VALUED = ("tokenizer", "price", "context")

@@ -22,6 +22,8 @@ CONNECTIONS = {
 FILES_SHOWN = 4
 REASONS_SHOWN = 4
 NAME_WIDTH = 28
+MANY_GROUPS = 12
+"""Rows beyond which groups of one handshake each are remarked on."""
 
 GROUP_COLUMNS = (
     Column("protocol", words.protocol),
@@ -69,45 +71,45 @@ HANDSHAKE_COLUMNS = (
 
 
 def screen(
-    analysis: Analysis, rows: Sequence[Row], *, each: bool, width: int, color: bool, again: str
+    analysis: Analysis, rows: Sequence[Row], *, each: bool, width: int, color: bool, again: str, narrowed: str = ""
 ) -> Iterator[str]:
     """The lines. `analysis` has passed the redaction door; `rows` are its groups, or its handshakes with `each`.
-    `again` are the options and the capture that the next command is to be given, so that ids stay what they are."""
+    `again` are the options and the capture that the next command is to be given, so that ids stay what they are;
+    `narrowed` are the filters among them."""
     if not analysis["traces"]:
         return
-    yield from _captures(analysis)
+    yield from _captures(analysis, width)
     yield from _connections(analysis)
     if rows:
         yield ""
         if each:
-            rows = with_offsets(rows)
+            rows = with_offsets(rows, analysis["handshakes"])
         table = lay_out(HANDSHAKE_COLUMNS if each else GROUP_COLUMNS, rows, width, color)
         if table.shared:
             yield from wrapped("all: ", table.shared, width)
         yield from table.lines
         yield ""
-        yield from _legend(analysis, table.dropped, each, width)
+        yield from _legend(analysis, rows, table.dropped, each, width)
     else:
-        yield "No handshake of MCP, A2A or ACP in it."
+        yield "No handshake of MCP, A2A or ACP in it" + (f" that passes {narrowed}." if narrowed else ".")
     yield from _remarks(analysis)
-    yield from _next(analysis, again)
+    yield from _next(analysis, again, narrowed)
 
 
-def with_offsets(handshakes: Sequence[Row]) -> list[Row]:
-    """Handshakes with `at`: seconds since the first of them started, `+1.250`."""
+def with_offsets(handshakes: Sequence[Row], every: Sequence[Row]) -> list[Row]:
+    """Handshakes with `at`: seconds since the first one of `every` handshake started, `+1.250`."""
     starts = [_parse(h["start"]) for h in handshakes]
-    known = [s for s in starts if s is not None]
-    first = min(known, default=0.0)
+    first = min((s for h in every if (s := _parse(h["start"])) is not None), default=0.0)
     return [
         {**h, "at": words.UNKNOWN if s is None else f"+{s - first:.3f}"}
         for h, s in zip(handshakes, starts, strict=True)
     ]
 
 
-def _captures(analysis: Analysis) -> Iterator[str]:
+def _captures(analysis: Analysis, width: int) -> Iterator[str]:
     traces = analysis["traces"]
     for trace in traces[:FILES_SHOWN]:
-        yield f"{trace['file']}: {_holds(trace)}"
+        yield from wrapped(f"{trace['file']}: ", _holds(trace), width, indent=4)
     if len(traces) > FILES_SHOWN:
         rest = traces[FILES_SHOWN:]
         packets, volume = sum(t["packets"] for t in rest), sum(t["bytes"] for t in rest)
@@ -117,7 +119,7 @@ def _captures(analysis: Analysis) -> Iterator[str]:
         yield f"and {words.number('capture', len(rest))} more: {amount}"
 
 
-def _holds(trace: Row) -> str:
+def _holds(trace: Row) -> list[str]:
     parts = [words.number("packet", trace["packets"]), words.size(trace["bytes"])]
     first, last = _parse(trace["first"]), _parse(trace["last"])
     if first is not None and last is not None:
@@ -128,7 +130,7 @@ def _holds(trace: Row) -> str:
         parts.append(f"NOT COMPLETE: {trace['cut']}")
     if trace["dropped"]:
         parts.append(f"NOT COMPLETE: {words.count(trace['dropped'])} packets dropped while recording")
-    return ", ".join(parts)
+    return parts
 
 
 def _connections(analysis: Analysis) -> Iterator[str]:
@@ -138,16 +140,20 @@ def _connections(analysis: Analysis) -> Iterator[str]:
     yield f"{line}: {', '.join(parts)}" if parts else line
 
 
-def _legend(analysis: Analysis, dropped: Sequence[str], each: bool, width: int) -> Iterator[str]:
-    line = "RT round trips to task-ready" if each else "RT, conn, ms, B, tokens: medians"
+def _legend(analysis: Analysis, rows: Sequence[Row], dropped: Sequence[str], each: bool, width: int) -> Iterator[str]:
+    yield "RT: round trips to task-ready" + ("" if each else "; RT, conn, ms, B, tokens are medians")
     if dropped:
-        line += f"; no room for: {', '.join(dropped)}"
-    yield shorten(line, width)
-    inferred = sum(h["attribution"] == "inferred" for h in analysis["handshakes"])
+        yield from wrapped("no room for: ", dropped, width)
     total = len(analysis["handshakes"])
+    if each and len(rows) < total:
+        yield f"{words.count(len(rows))} of {words.number('handshake', total)}"
+    singles = sum(row.get("n") == 1 for row in rows)
+    if not each and len(rows) > MANY_GROUPS and singles > len(rows) / 2 and len({g["server"] for g in rows}) > 1:
+        yield f"{singles} of {len(rows)} groups hold one handshake: --by version puts servers together"
+    inferred = [h["id"] for h in analysis["handshakes"] if h["attribution"] == "inferred"]
     if inferred:
-        share = f"{inferred} of {words.number('handshake', total)} ({100 * inferred / total:.0f} %)"
-        yield f"joined by inference: {share}; --each says which"
+        share = f"{len(inferred)} of {words.number('handshake', total)} ({100 * len(inferred) / total:.0f} %)"
+        yield shorten(f"joined by inference: {share}: {words.ranges(inferred)}", width)
     warm = sum(h["warm"] for h in analysis["handshakes"])
     if warm:
         yield f"{words.number('warm contact', warm)}: tasks that no captured handshake explains"
@@ -179,7 +185,7 @@ def _remarks(analysis: Analysis) -> Iterator[str]:
         yield f"{words.number('probe', analysis['probes'])} (health checks, crawlers), not counted as handshakes"
 
 
-def _next(analysis: Analysis, files: str) -> Iterator[str]:
+def _next(analysis: Analysis, files: str, narrowed: str) -> Iterator[str]:
     """The next command worth trying."""
     failed = [h for h in analysis["handshakes"] if h["outcome"] in ("error", "rejected", "incomplete")]
     timed = [h for h in analysis["handshakes"] if h["time_to_ready_ms"] is not None]
@@ -191,6 +197,8 @@ def _next(analysis: Analysis, files: str) -> Iterator[str]:
         yield f"next: hsa show {files} {slowest['id']}   (the slowest handshake, step by step)"
     elif analysis["handshakes"]:
         yield f"next: hsa show {files} {analysis['handshakes'][0]['id']}   (its exchanges, step by step)"
+    elif narrowed and not analysis["connections"]["tcp"]:
+        yield "next: the same without the filters, to see what is there"
     elif analysis["connections"]["other_http"]:
         yield f"next: hsa exchanges {files}   (the HTTP traffic that is there)"
     elif analysis["connections"]["opaque"]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 import click
@@ -25,8 +26,9 @@ Examples:
 def show(words: tuple[str, ...], as_json: bool, output: str | None, **given: Any) -> int:
     """Show who sent what when in one session, phase by phase.
 
-    ID is the id of a handshake, as `hsa analyze --each` prints it. Many exchanges of one kind are folded into one line.
-    TRACE is a capture file, a folder of captures, several of them, or - for standard input.
+    ID is the id of a handshake, as `hsa analyze --each` prints it. Times are ms since its start; c3 is the TCP
+    connection that Wireshark calls tcp.stream 3. Many exchanges of one kind are folded into one line. TRACE is a
+    capture file, a folder of captures, several of them, or - for standard input.
     """
     from hsa.analysis.output import analysis_json, exchange_json
     from hsa.analysis.redact import Door
@@ -34,11 +36,13 @@ def show(words: tuple[str, ...], as_json: bool, output: str | None, **given: Any
     from hsa.cli.progress import exchanges_watched
     from hsa.cli.screen import screen
     from hsa.cli.status import report
-    from hsa.cli.table import dumps
+    from hsa.cli.table import dumps, shorten
     from hsa.cli.terminal import color, width
 
     run = opt.run_of(given)
     traces, number = opt.split_id(words)
+    if number is None and len(traces) > 1 and traces[-1] != "-" and not os.path.lexists(traces[-1]):
+        raise click.UsageError(f"{shorten(traces[-1], 60)} is neither a capture nor the id of a handshake, a number")
     check_output(output, traces)
     analysis, exchanges, interrupted = exchanges_watched(traces, run)
     door = Door(run.key)
@@ -50,8 +54,16 @@ def show(words: tuple[str, ...], as_json: bool, output: str | None, **given: Any
     columns = width(output is None) if output is None else 80
     with open_output(output) as file:
         if number is None or not analysis.traces:
-            colored, again = output is None and color(), opt.again(run.options, traces)
-            for line in screen(shown, shown["handshakes"], each=True, width=columns, color=colored, again=again):
+            table = screen(
+                shown,
+                shown["handshakes"],
+                each=True,
+                width=columns,
+                color=output is None and color(),
+                again=opt.again(run.options, traces),
+                narrowed=" ".join(opt.filters_given(run.options)),
+            )
+            for line in table:
                 click.echo(line, file=file)
         else:
             handshake = shown["handshakes"][number]
@@ -59,7 +71,9 @@ def show(words: tuple[str, ...], as_json: bool, output: str | None, **given: Any
             if as_json:
                 click.echo(dumps({"handshake": handshake, "exchanges": own}, indent=2), file=file)
             else:
-                for line in ladder(handshake, own, columns):
+                place = handshake["frames"][0] if handshake["frames"] else None
+                capture = "" if place is None or len(shown["traces"]) < 2 else shown["traces"][place]["file"]
+                for line in ladder(handshake, own, columns, capture):
                     click.echo(line, file=file)
     return report(shown, (), run.quiet, interrupted)
 

@@ -79,8 +79,9 @@ def shorten(text: str, limit: int) -> str:
     return f"{kept}.."[: max(0, limit)]
 
 
-def wrapped(start: str, parts: Iterable[str], screen: int) -> Iterator[str]:
-    """`start` and the parts with commas between them, in lines of at most `screen` columns."""
+def wrapped(start: str, parts: Iterable[str], screen: int, indent: int | None = None) -> Iterator[str]:
+    """`start` and the parts with commas between them, in lines of at most `screen` columns; the second and later ones
+    begin below the end of `start`, or `indent` columns in."""
     line = start
     for part in parts:
         if line == start:
@@ -89,7 +90,7 @@ def wrapped(start: str, parts: Iterable[str], screen: int) -> Iterator[str]:
             line += f", {part}"
         else:
             yield f"{line},"
-            line = f"{' ' * len(start)}{part}"
+            line = f"{' ' * (len(start) if indent is None else indent)}{part}"
     yield line
 
 

@@ -20,7 +20,7 @@ Examples:
   hsa verify --strict captures/        (exit 1 when a difference is not explained)"""
 
 COLUMNS = (
-    Column("file", lambda d: shorten(d["file"], 30), shared=True),
+    Column("file", lambda d: shorten(os.path.basename(d["file"]), 40), shared=True),
     Column("conn", lambda d: str(d["connection"]), True),
     Column("frame", lambda d: str(d["frames"][0]), True),
     Column("field", lambda d: d["field"]),
@@ -33,7 +33,7 @@ COLUMNS = (
 @click.command(epilog=EXAMPLE)
 @opt.TRACES
 @click.option("--strict", is_flag=True, help="Exit 1 when a difference is not explained.")
-@opt.formats
+@opt.formats("table")
 @opt.filters
 def verify(
     traces: tuple[str, ...], strict: bool, as_json: bool, form: str | None, output: str | None, **given: Any

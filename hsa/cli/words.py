@@ -5,7 +5,7 @@ Unknown is `-`. A bound has its sign: `>=3`. Milliseconds have one decimal below
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 UNKNOWN = "-"
@@ -49,6 +49,17 @@ def seconds(ms: float) -> str:
 def number(noun: str, value: int) -> str:
     """`1 handshake`, `2 handshakes`, `3 probes`."""
     return f"{value:,} {noun}" if value == 1 else f"{value:,} {plural(noun)}"
+
+
+def ranges(numbers: Sequence[int]) -> str:
+    """Ascending whole numbers, neighbours put together: `0, 3-5, 9`."""
+    runs: list[list[int]] = []
+    for number in numbers:
+        if runs and number == runs[-1][1] + 1:
+            runs[-1][1] = number
+        else:
+            runs.append([number, number])
+    return ", ".join(str(a) if a == b else f"{a}-{b}" for a, b in runs)
 
 
 def plural(noun: str) -> str:
