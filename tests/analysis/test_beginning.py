@@ -10,9 +10,9 @@ from hsa.dissectors.reading import Answer
 from tests.analysis.build import MS, connection, exchange
 
 
-def opened(syn: float, established: float | None, **facts: object) -> Connection:
+def opened(syn: float, established: float | None) -> Connection:
     end = None if established is None else round(established * MS)
-    return connection(syn_ns=round(syn * MS), established_ns=end, first_frame=7, **facts)
+    return connection(syn_ns=round(syn * MS), established_ns=end, first_frame=7)
 
 
 def first(start: float, link: Connection, order: int = 0) -> Exchange:

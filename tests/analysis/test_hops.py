@@ -18,7 +18,7 @@ def leg(client: str, server: str) -> Connection:
 
 
 def seen(start: float, end: float | None, link: Connection, session: str | None = None, **more: Any) -> Exchange:
-    made = exchange(start, end, link=link, digest=b"d", **more)
+    made = exchange(start, end, link=link, digest=1, **more)
     if session is not None and made.answer is not None:
         made.answer.session = session
     return made
@@ -58,7 +58,7 @@ def test_legs_nest_in_time() -> None:
 def test_legs_agree_in_operation_id_and_body() -> None:
     outer = seen(0, 10, leg(*FRONT))
     other_body = seen(1, 9, leg(*BACK))
-    other_body.digest = b"e"
+    other_body.digest = 2
     other_id = seen(2, 8, leg(*BACK))
     assert other_id.reading is not None
     other_id.reading.rpc_id = 7

@@ -30,7 +30,7 @@ def task(
     """A task exchange; `token` is what its answer asks to be sent back, `continues` what it sends back."""
     ok = cause is None
     end = start + 5 if answered else None
-    made = exchange(start, end, operation, role=Role.TASK, phase=Phase.TASK, ok=ok, digest=body, **more)
+    made = exchange(start, end, operation, role=Role.TASK, phase=Phase.TASK, ok=ok, digest=hash(body), **more)
     assert made.reading is not None
     made.reading.subject, made.reading.ids, made.reading.rpc_id = subject, ids, rpc_id
     made.reading.continues = continues
