@@ -84,7 +84,7 @@ class Clients:
             return None
         fitting = []
         for session in self._recent(exchange, reading):
-            if wanted(session, exchange, reading) and not starts_again(session, reading):
+            if wanted(session, exchange, reading) and not speaks_against(session, reading):
                 fitting.append(session)
         if not fitting:
             return None
@@ -284,22 +284,32 @@ def _goes_on(session: Session, exchange: Exchange, reading: Reading) -> bool:
     )
 
 
-def starts_again(session: Session, reading: Reading) -> bool:
-    """A JSON-RPC counter at 0 or 1 that the session is already past, and no repetition of a refused request. (A client
-    that gives every request the same id has no counter.)"""
+def speaks_against(session: Session, reading: Reading) -> bool:
+    """Its JSON-RPC counter cannot have given this id: it starts again at 0 or 1, or it repeats one that was answered.
+
+    A request that was refused, redirected or not answered may be sent again under its id, and a client that gives every
+    request the same id has no counter.
+    """
     number, counter = reading.numeric_id, session.counter
-    if number is None or counter is None or number > 1 or number > counter or reading.role is Role.ANSWER:
+    if number is None or counter is None or number > counter or reading.role is Role.ANSWER:
         return False
-    latest = session.steps[-1:] + session.challenged[-1:] + session.task_exchanges[-1:]
+    if number not in session.numbers and number > 1:
+        return False
+    if _sent_again(session, number, reading):
+        return False
+    if number != counter or len(session.numbers) > 1 or reading.role is Role.OPENING:
+        return True
+    latest = session.steps[-1:] + session.task_exchanges[-1:]
     before = [step.reading.operation for step in latest if step.reading is not None]
-    if number == counter or reading.role is Role.OPENING:
-        for step in latest:
-            if is_authentication(step):
-                return False
-            if step.reading is not None and step.reading.operation == reading.operation and failed(step):
-                return False
-    if number == counter and reading.role is Role.TASK:
-        return session.warm
-    if number == counter and reading.role is not Role.OPENING:
-        return reading.operation in before
-    return True
+    return session.warm if reading.role is Role.TASK else reading.operation in before
+
+
+def _sent_again(session: Session, number: int, reading: Reading) -> bool:
+    """What had this id, or the last of this operation, did not go well."""
+    latest = session.steps[-8:] + session.challenged[-2:] + session.task_exchanges[-8:]
+    for step in reversed(latest):
+        before = step.reading
+        same = before is not None and (before.numeric_id == number or before.operation == reading.operation)
+        if same and (failed(step) or is_authentication(step)):
+            return True
+    return any(is_authentication(step) for step in session.steps[-1:] + session.challenged[-1:])

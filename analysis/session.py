@@ -90,6 +90,8 @@ class Session:
     """Paths that its MCP messages were posted to: a client posts all of one session to one URL, redirects aside."""
     counter: int | None = None
     """Last position of its JSON-RPC counter."""
+    numbers: set[int] = field(default_factory=set)
+    """JSON-RPC ids that it has used."""
     last_ns: int = 0
     """End of its latest exchange so far."""
     warm: bool = False
@@ -141,6 +143,7 @@ class Session:
         self.tasks = _NO_TASKS
         self.links = _NO_LINKS
         self.first_operation = None
+        self.numbers = set()
         if self.first_task is not None:
             self.first_task = _A_TASK
         self.operations = self.task_count = self.task_retries = self.failed_operations = 0

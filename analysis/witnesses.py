@@ -7,7 +7,7 @@ connection marks the exchange `guessed`.
 
 from __future__ import annotations
 
-from hsa.analysis.clients import Clients, client_of, same_server, starts_again
+from hsa.analysis.clients import Clients, client_of, same_server, speaks_against
 from hsa.analysis.model import Exchange
 from hsa.analysis.session import Session, end_of, is_elsewhere, note_path
 from hsa.dissectors.connection import Connection
@@ -18,6 +18,9 @@ UNIQUE_ID = 16
 
 TRACES_KEPT = 4096
 """Trace ids remembered, latest last."""
+
+NUMBERS_KEPT = 1024
+"""JSON-RPC ids remembered of one session: a client shows early whether its connection is shared."""
 
 NAMED_ALIKE = 8
 """Sessions remembered under one id."""
@@ -168,7 +171,7 @@ class Witnesses:
             return None
         if traced.client != client_of(exchange) or not same_server(traced, exchange):
             return None
-        return None if starts_again(traced, reading) else traced
+        return None if speaks_against(traced, reading) else traced
 
     def behind_proxy(self, exchange: Exchange, reading: Reading) -> Session | None:
         """Last resort on a proxy's connection: the session that last used it."""
@@ -186,7 +189,7 @@ class Witnesses:
         if exchange.forwarded is not None and exchange.forwarded != session.client:
             self._share(exchange.link)
             return True
-        if starts_again(session, reading):
+        if speaks_against(session, reading):
             self._share(exchange.link)
             return True
         if exchange.proxied:
@@ -209,6 +212,8 @@ class Witnesses:
         session.last_ns = max(session.last_ns, end_of(exchange))
         if reading.numeric_id is not None and reading.role is not Role.ANSWER:
             session.counter = reading.numeric_id + max(0, reading.requests - 1)
+            if len(session.numbers) < NUMBERS_KEPT:
+                session.numbers.add(reading.numeric_id)
         if session.client_name is None:
             session.client_name = reading.client_name
         if not reading.provisional:
