@@ -27,6 +27,7 @@ def notes(handshake: Handshake, session: Session, found: Readiness, end: End) ->
     """Fill `handshake.notes`, most telling first."""
     add = _Collector(handshake)
     _history(add, session, found)
+    _opening(add, handshake, session, found)
     _usage(add, handshake, session, found)
     _streams(add, session)
     _answers(add, session, found)
@@ -87,6 +88,18 @@ def _history(add: _Collector, session: Session, found: Readiness) -> None:
     ours = [(s, d) for s in found.members if s.answer is not None for d in s.answer.documents]
     if ours and all(fingerprint(d) in known for _, d in ours):
         add("unchanged", [s for s, _ in ours][:1], "the metadata is the same as at the handshake before")
+
+
+def _opening(add: _Collector, handshake: Handshake, session: Session, found: Readiness) -> None:
+    """The connection was there before; the version was looked at later than it should be."""
+    first = found.members[0] if found.members else None
+    if first is not None and session.observed and not session.warm and first.link is not None:
+        before = first.link.syn_ns is not None and first.link.syn_ns < handshake.start
+        if before or first.order > 0:
+            add("connection-reuse", [first], "it began on a connection that was open already")
+    task = session.first_task
+    if task is not None and task.answer is not None and task.answer.cause == "version-mismatch":
+        add("deferred-version-check", [task], "the version was refused at the first task")
 
 
 def _usage(add: _Collector, handshake: Handshake, session: Session, found: Readiness) -> None:

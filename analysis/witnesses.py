@@ -7,7 +7,8 @@ connection marks the exchange `guessed`.
 
 from __future__ import annotations
 
-from hsa.analysis.clients import Clients, client_of, same_server, speaks_against
+from hsa.analysis.clients import Clients, client_of, same_server
+from hsa.analysis.going_on import speaks_against
 from hsa.analysis.model import Exchange
 from hsa.analysis.session import Session, end_of, is_elsewhere, note_path
 from hsa.dissectors.connection import Connection

@@ -6,7 +6,7 @@ from fixtures import speech
 from fixtures.craft import Tape
 from fixtures.sessions import Legacy, Modern
 from fixtures.speech import compact, request, response, result, rpc
-from hsa.analysis.clients import speaks_against
+from hsa.analysis.going_on import speaks_against
 from hsa.analysis.session import Session
 from hsa.dissectors.reading import Phase, Role
 from tests.analysis import story
