@@ -8,13 +8,22 @@ from hsa.analysis.afterwards import add_late
 from hsa.analysis.assembly import Assembler
 from hsa.analysis.handshakes import Surroundings, build
 from hsa.analysis.late_answers import LateAnswers
-from hsa.analysis.model import Analysis, ConnectionCounts, DamageFact, Exchange, Handshake, Metadata, Note
+from hsa.analysis.model import (
+    Analysis,
+    ConnectionCounts,
+    DamageFact,
+    Exchange,
+    Handshake,
+    Hop,
+    Metadata,
+    Note,
+)
 from hsa.analysis.options import Options
 from hsa.analysis.outcome import End
 from hsa.analysis.session import Session, is_preflight
 from hsa.analysis.tokens import Tokenizer, metadata
 from hsa.analysis.unchanged import fingerprints
-from hsa.capture.records import frame_of
+from hsa.capture.records import Trace, frame_of
 from hsa.dissectors.connection import Connection, Endpoint, FailedConnection
 from hsa.dissectors.driver import Driver
 from hsa.dissectors.reading import Document, Role
@@ -146,6 +155,8 @@ class Results:
         for session, handshake in self._handshakes:
             front = self._by_session.get(id(session.parent)) if session.parent is not None else None
             handshake.parent = front.id if front is not None else None
+            if len(handshake.hops) > 1:
+                _forget_other_clocks(handshake.hops, self._driver.traces)
         return [handshake for _, handshake in self._handshakes]
 
     def agent_connection(self, connection: Connection) -> None:
@@ -276,3 +287,16 @@ def refused_fetches(session: Session) -> int:
     if any(step.answer is None or step.answer.ok for step in steps):
         return 0
     return len(steps) if any(step.status is not None and step.status >= 400 for step in steps) else 0
+
+
+def _forget_other_clocks(hops: Sequence[Hop], traces: Sequence[Trace]) -> None:
+    """The start of a leg recorded elsewhere at the same time is by another clock: not known by that of the first leg.
+    (Files one after the other are one recording.)"""
+    own = traces[hops[0].trace] if hops[0].trace is not None else None
+    for hop in hops[1:]:
+        other = traces[hop.trace] if hop.trace is not None else None
+        if own is None or other is None or own is other or None in (own.last_ns, other.last_ns):
+            continue
+        apart = (own.last_ns or 0) < (other.first_ns or 0) or (other.last_ns or 0) < (own.first_ns or 0)
+        if not apart:
+            hop.start = None

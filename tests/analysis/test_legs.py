@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from fixtures import speech
 from fixtures.craft import Conversation, Tape
+from fixtures.files import pcap
 from fixtures.sessions import Legacy
 from fixtures.speech import compact, response, result, rpc
+from hsa.analysis.options import Options
+from hsa.analysis.pipeline import analyze_traces
 from tests.analysis.story import exchanges, handshakes, nested, only
 
 
@@ -70,3 +75,26 @@ def test_without_hops_the_one_leg_is_shown() -> None:
     Legacy(tape.connect()).shake_hands()
     found = only(tape)
     assert [(h["client"], h["server"]) for h in found["hops"]] == [(found["client"], found["server"])]
+
+
+def test_the_start_of_a_leg_in_a_file_of_another_host_is_by_another_clock(tmp_path: Path) -> None:
+    tape = Tape(client_rtt_ms=0.02, server_rtt_ms=0.5)
+    legs = three_legs(tape)
+    files = [tmp_path / f"{n}.pcap" for n in range(3)]
+    for file, leg in zip(files, legs, strict=True):
+        file.write_bytes(pcap(sorted(leg.packets, key=lambda p: p.t)))
+    hops = analyze_traces(files, Options.of({"tokenizer": "none"})).handshakes[0].hops
+    assert [hop.start is None for hop in hops] == [False, True, True]
+    assert all(hop.time_to_ready_ms is not None for hop in hops)
+
+
+def test_files_one_after_the_other_are_one_recording(tmp_path: Path) -> None:
+    tape = Tape(client_rtt_ms=0.02, server_rtt_ms=0.5)
+    three_legs(tape)
+    packets = tape.in_order()
+    files = [tmp_path / "1.pcap", tmp_path / "2.pcap"]
+    files[0].write_bytes(pcap(packets[:6]))
+    files[1].write_bytes(pcap(packets[6:]))
+    found = analyze_traces(files, Options.of({"tokenizer": "none"})).handshakes
+    assert len(found) == 1
+    assert all(hop.start is not None for hop in found[0].hops)
