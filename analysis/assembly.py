@@ -144,6 +144,8 @@ class Assembler:
         session = self.witnesses.by_witness(exchange, reading) or self.clients.waiting_for(
             exchange, reading, _awaits_task
         )
+        if session is None and reading.operation == "jwks":
+            session = self.clients.fetching_keys(exchange, reading)
         if session is None:
             self._preludes.keep(exchange)
             return None

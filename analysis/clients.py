@@ -170,6 +170,13 @@ class Clients:
             return max(on_link or found, key=lambda s: s.last_ns)
         return min(missing, key=lambda s: s.last_ns)
 
+    def fetching_keys(self, exchange: Exchange, reading: Reading) -> Session | None:
+        """The session of the same client that fetches keys, from whatever host: the latest that is not yet at work."""
+        sessions = self._fresh.get((client_of(exchange), reading.protocol), ())
+        found = [s for s in sessions if s.steps and s.first_task is None and not self.is_silent(s, exchange)]
+        exchange.guessed = len(found) > 1
+        return max(found, key=lambda s: s.last_ns, default=None)
+
     def is_silent(self, session: Session, exchange: Exchange) -> bool:
         """Silent for longer than idle, with nothing pending, no connection open and no authorisation under way."""
         now = exchange.request_start or 0

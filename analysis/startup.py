@@ -11,7 +11,8 @@ TOGETHER_NS = 1_000_000_000
 
 
 def startups(handshakes: Iterable[Handshake]) -> list[Startup]:
-    """One row for each client that shook hands with two or more counterparts in one go."""
+    """One row for each client that shook hands with two or more counterparts in one go, with each once (but for
+    attempts that failed): several times with one is no start-up, but several clients or sessions."""
     by_client: dict[str, list[Handshake]] = {}
     for handshake in handshakes:
         if handshake.round_trips and handshake.observed and not handshake.warm:
@@ -19,7 +20,8 @@ def startups(handshakes: Iterable[Handshake]) -> list[Startup]:
     rows = []
     for client, theirs in sorted(by_client.items()):
         for cluster in _clusters(sorted(theirs, key=lambda h: h.start)):
-            if len({h.server for h in cluster}) >= 2 and len({h.server for h in cluster}) == len(cluster):
+            ready = [h.server for h in cluster if h.outcome in ("ready", "rejected")]
+            if len({h.server for h in cluster}) >= 2 and len(set(ready)) == len(ready):
                 rows.append(_row(client, cluster))
     return rows
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+
 from fixtures import speech
 from fixtures.craft import Tape
 from fixtures.sessions import Legacy, Modern
@@ -189,6 +191,24 @@ def test_a_listing_on_a_new_connection_after_the_first_task_is_a_refetch() -> No
     on.close()
     get(tape.connect(server=story.AGENT), "/agent/authenticatedExtendedCard", response(200, story.CARD))
     assert only(tape)["refetches"]["exchanges"] == 1
+
+
+def test_keys_fetched_from_another_host_before_the_first_task_belong_to_the_handshake() -> None:
+    header = (
+        base64.urlsafe_b64encode(b'{"alg":"ES256","jku":"http://keys.example:9002/jwks.json"}').decode().rstrip("=")
+    )
+    signed = speech.card_02("http://agent.example:9000/") | {"signatures": [{"protected": header, "signature": "abc"}]}
+    tape = Tape()
+    on = tape.connect(server=story.AGENT)
+    get_card(on, compact(signed))
+    keys = tape.connect(server="198.51.100.60:9002")
+    fetched = keys.exchange(request("GET", "/jwks.json", host="keys.example:9002"), response(200, b'{"keys":[]}'))
+    send(on)
+    found = only(tape)
+    assert {name: part["round_trips"] for name, part in found["phases"].items()} == {"discovery": 1, "session": 1}
+    assert (found["connections"], found["first_task"]) == (2, "ok")
+    assert fetched.end is not None
+    assert found["time_to_ready_ms"] == (fetched.end - on.syn_ns) / 1e6
 
 
 # ---- rule 5: tasks

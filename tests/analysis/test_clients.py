@@ -72,6 +72,24 @@ def test_silence_while_a_person_authorises_does_not_count() -> None:
     assert found["wire_time_ms"] < 1_000 < found["time_to_ready_ms"]
 
 
+def test_an_authorisation_under_way_may_pause_between_its_steps() -> None:
+    tape = Tape()
+    client = stateless(tape)
+    up = client.request(rpc(0, "initialize", speech.initialize_params()), bare=True)
+    client.say(up, response(401, b"", None, headers=CHALLENGE))
+    version = {"mcp-protocol-version": "2025-11-25"}
+    metadata = {"resource": "http://mcp.example:8000/mcp", "authorization_servers": [f"http://{story.AUTH_HOST}"]}
+    up = request("GET", "/.well-known/oauth-protected-resource", host=client.host, client=version)
+    client.on.exchange(up, response(200, compact(metadata)))
+    client.on.close()
+    tape.wait(60_000)
+    client.on = tape.connect()
+    story.authorise(client, tape, 0).close()
+    client.shake_hands()
+    found = only(tape)
+    assert (found["round_trips"], found["outcome"]) == (8, "ready")
+
+
 def test_a_client_that_is_refused_again_and_again_begins_again_each_time() -> None:
     tape = Tape()
     for _ in range(3):

@@ -14,9 +14,9 @@ from hsa.analysis.pipeline import analyze_traces
 from tests.analysis.story import exchanges, handshakes, nested, only
 
 
-def three_legs(tape: Tape) -> list[Conversation]:
-    """app -> sidecar -> proxy -> server."""
-    legs = [
+def three_legs(tape: Tape, legs: list[Conversation] | None = None) -> list[Conversation]:
+    """app -> sidecar -> proxy -> server, or the legs given."""
+    legs = legs or [
         tape.connect("127.0.0.1", "127.0.0.1:15001"),
         tape.connect("192.0.2.10", "198.51.100.20:443"),
         tape.connect("10.0.0.1", "10.0.0.2:9000"),
@@ -68,6 +68,19 @@ def test_all_hops_are_handshakes_of_their_own() -> None:
         (client, 3, "ready", "ok") for client in ("127.0.0.1", "192.0.2.10", "10.0.0.1")
     ]
     assert [len(h["hops"]) for h in found] == [1, 1, 1]
+
+
+def test_before_and_after_address_translation_are_two_legs_to_one_server() -> None:
+    tape = Tape(client_rtt_ms=0.02, server_rtt_ms=0.5)
+    server = "198.51.100.20:8000"
+    legs = [tape.connect("192.0.2.10", server), tape.connect("203.0.113.5", server)]
+    three_legs(tape, legs)
+    assert len(only(tape)["hops"]) == 2
+    found = handshakes(tape, hops="all")
+    assert [(h["client"], h["round_trips"], h["first_task"]) for h in found] == [
+        ("192.0.2.10", 3, "ok"),
+        ("203.0.113.5", 3, "ok"),
+    ]
 
 
 def test_without_hops_the_one_leg_is_shown() -> None:

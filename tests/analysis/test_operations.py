@@ -128,6 +128,13 @@ def test_one_that_another_task_follows_was_the_first_task() -> None:
     assert session.challenged == []
 
 
+def test_different_tasks_refused_for_credentials_are_tasks() -> None:
+    first, second = task(0, cause="auth-failed"), task(50, subject="tides", body=b"b", cause="auth-failed")
+    session = booked(first, second)
+    assert counts(session) == (2, 2, 0, 2)
+    assert session.first_task is first
+
+
 def test_one_that_nothing_follows_was_the_first_task() -> None:
     session = booked(task(0, cause="auth-failed"))
     settle(session)

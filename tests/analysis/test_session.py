@@ -44,6 +44,7 @@ def test_host_and_port_of_a_url(url: str, authority: str | None) -> None:
 def test_a_url_names_a_server_by_its_whole_host() -> None:
     assert names("http://tools.example:8000/mcp", "tools.example:8000", "198.51.100.1:8000")
     assert names("https://tools.example/mcp", "tools.example", "198.51.100.1:443")
+    assert names("http://tools.example/mcp", "tools.example", "198.51.100.1:80")
     assert names("http://198.51.100.1:8000/mcp", None, "198.51.100.1:8000")
     assert not names("http://198.51.100.1:8080/mcp", None, "198.51.100.1:80")
     assert not names("http://tools.example.evil.example/mcp", "tools.example", "198.51.100.1:80")

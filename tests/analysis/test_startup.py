@@ -30,6 +30,16 @@ def test_one_counterpart_is_no_start_up() -> None:
     assert startups([dialled(1, 0, 300), dialled(1, 310, 300)]) == []
 
 
+def test_a_counterpart_that_was_dialled_again_after_a_failure_is_one() -> None:
+    failed = dialled(1, 0, 100, outcome="error", cause="reset")
+    row = startups([failed, dialled(1, 110, 300), dialled(2, 420, 300)])[0]
+    assert (row.handshakes, row.round_trips, row.critical_round_trips) == (3, 9, 9)
+
+
+def test_two_sessions_with_one_counterpart_are_no_start_up() -> None:
+    assert startups([dialled(1, 0, 300), dialled(1, 310, 300), dialled(2, 620, 300)]) == []
+
+
 def test_what_comes_much_later_is_another_start_up() -> None:
     assert startups([dialled(1, 0, 300), dialled(2, 5_000, 300)]) == []
 
