@@ -6,8 +6,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from hsa.analysis.model import Exchange
+from hsa.analysis.places import location_of
 from hsa.analysis.readiness import start_of
-from hsa.analysis.session import end_of, location_of
+from hsa.analysis.session import end_of
 from hsa.analysis.timing import setup_span
 from hsa.dissectors.connection import Connection, Endpoint, FailedConnection
 

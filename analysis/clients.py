@@ -13,14 +13,13 @@ from itertools import product
 from hsa.analysis.exchanges import client_endpoint
 from hsa.analysis.going_on import gave_up_probe, goes_on_after_failure, is_pending, speaks_against
 from hsa.analysis.model import Exchange
+from hsa.analysis.places import is_elsewhere, names
 from hsa.analysis.session import (
     Progress,
     Session,
     failed,
     is_authentication,
-    is_elsewhere,
     is_preflight,
-    names,
     progress,
 )
 from hsa.dissectors.reading import Reading, Role

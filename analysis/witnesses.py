@@ -10,7 +10,8 @@ from __future__ import annotations
 from hsa.analysis.clients import Clients, client_of, same_server
 from hsa.analysis.going_on import speaks_against
 from hsa.analysis.model import Exchange
-from hsa.analysis.session import Session, end_of, is_elsewhere, note_path
+from hsa.analysis.places import is_elsewhere, note_path
+from hsa.analysis.session import Session, end_of
 from hsa.dissectors.connection import Connection
 from hsa.dissectors.reading import Reading, Role
 
