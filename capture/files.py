@@ -67,7 +67,9 @@ class Reader:
         try:
             opened = source or open_source(trace.file)
             try:
-                yield from read_blocks(opened, trace, self._block_size)
+                yield from read_blocks(
+                    opened, trace, self._block_size, ahead=source is None and os.path.isfile(trace.file)
+                )
             finally:
                 opened.close()
         except (NotACapture, OSError) as error:
