@@ -20,6 +20,8 @@ ZSTD_WINDOW_BYTES = 8 * 2**20
 ZSTD_STEP_BYTES = 128
 """Input given to zstd at once. Its decoder can't limit output; the densest block makes 128 KiB of 4 bytes, so one
 step makes at most 4 MiB."""
+INPUT_STEP_BYTES = 16384
+"""Bytes given to zlib at a time: what is behind a member is copied for each, and there may be one every 20 bytes."""
 OUTPUT_STEP_BYTES = 65536
 MAX_CODINGS = 4
 """Codings in a row. More than two are seen only in attacks."""
@@ -56,15 +58,17 @@ class _Zlib:
             wrapped = data[0] & 0x0F == 8 and (data[0] << 8 | data[1]) % 31 == 0
             self._engine = zlib.decompressobj(15 if wrapped else -15)
         parts: list[bytes] = []
-        while data and room >= 0:
-            if self._engine.eof:
-                if not self._gzip or not data.startswith(b"\x1f"):
-                    break
-                self._engine = zlib.decompressobj(31)
-            part = self._engine.decompress(data, room + 1)
-            parts.append(part)
-            room -= len(part)
-            data = self._engine.unused_data if self._engine.eof else self._engine.unconsumed_tail
+        for start in range(0, len(data), INPUT_STEP_BYTES):
+            piece = data[start : start + INPUT_STEP_BYTES]
+            while piece and room >= 0:
+                if self._engine.eof:
+                    if not self._gzip or not piece.startswith(b"\x1f"):
+                        return b"".join(parts)
+                    self._engine = zlib.decompressobj(31)
+                part = self._engine.decompress(piece, room + 1)
+                parts.append(part)
+                room -= len(part)
+                piece = self._engine.unused_data if self._engine.eof else self._engine.unconsumed_tail
         return b"".join(parts)
 
 
@@ -101,8 +105,8 @@ class _Zstd:
 
     def feed(self, data: bytes, room: int) -> bytes:
         parts: list[bytes] = []
-        while data and room >= 0:
-            piece, data = data[:ZSTD_STEP_BYTES], data[ZSTD_STEP_BYTES:]
+        for start in range(0, len(data), ZSTD_STEP_BYTES):
+            piece = data[start : start + ZSTD_STEP_BYTES]
             while piece and room >= 0:
                 self._between = False
                 part = self._engine.decompress(piece)

@@ -132,11 +132,17 @@ class Chunk:
         if ends is None:
             return Chunk(self._bytes(start, stop), self.seen)
         i, j = bisect_right(ends, start), bisect_left(ends, stop)
-        if i == j:
-            return Chunk(self._bytes(start, stop), self.part(start, stop))
+        if i == j and self._data is not None:
+            return Chunk(self._data[start:stop], self.part(start, stop))
+        inside: Any
+        if isinstance(ends, list):
+            inside = [*(end - start for end in ends[i:j]), stop - start]
+        else:
+            inside = ends[i : j + 1] - start  # type: ignore[operator]  # a numpy array
+            inside[-1] = stop - start
         return Chunk.run(
             lambda a, b: self._bytes(start + a, start + b),
-            [*(int(e) - start for e in ends[i:j]), stop - start],
+            inside,
             self._frames[i : j + 1],
             self._times[i : j + 1],
         )

@@ -29,6 +29,8 @@ ANSWERS_KEPT = 16 * MESSAGES_KEPT
 DOCUMENTS_KEPT = 1024
 """Other JSON events kept of one stream (steps of a run or a task)."""
 DOCUMENT_BYTES_KEPT = 16 * 2**20
+PARTS_KEPT = 256
+"""Pieces of a body kept apart until it is whole; smaller ones behind them are put together as they come."""
 FIRST_EVENT_BYTES = 65536
 """Data kept of the first event of a stream: an address, where it matters."""
 
@@ -129,7 +131,7 @@ class Content:
         """Damage met since the owner last looked."""
         self._kind = kind
         self._claimed = kind is Kind.JSON
-        self._parts: list[bytes] = []
+        self._parts: list[bytes | bytearray] = []
         self._size = 0
         self._seen: Seen | None = None
         self._stopped = False
@@ -194,11 +196,21 @@ class Content:
             self.damage.append(_limit(self.message, chunk.seen, f"body longer than {self._limit} bytes"))
             self._stop("limit")
         elif data:
-            self._parts.append(data)
+            self._keep(data)
             if self._kind is Kind.TEXT and size > TEXT_BYTES:
                 self._look(self._parts[0])
 
-    def _look(self, start: bytes) -> None:
+    def _keep(self, data: bytes) -> None:
+        parts = self._parts
+        if len(parts) < PARTS_KEPT:
+            parts.append(data)
+            return
+        last = parts[-1]
+        if not isinstance(last, bytearray):
+            last = parts[-1] = bytearray(last)
+        last += data
+
+    def _look(self, start: bytes | bytearray) -> None:
         """Long text: go on only if it looks like JSON."""
         if start.removeprefix(_BOM).lstrip()[:1] in (b"{", b"["):
             self._kind = Kind.JSON
@@ -239,7 +251,8 @@ class Content:
             return
         if self._stopped:
             return
-        message.body = self._parts[0] if len(self._parts) == 1 else b"".join(self._parts)
+        parts = self._parts
+        message.body = parts[0] if len(parts) == 1 and isinstance(parts[0], bytes) else b"".join(parts)
         self._parts = []
         _parse(message, message.body, self._claimed, self._seen or message.seen)
 

@@ -20,6 +20,11 @@ from hsa.dissectors.http1_events import Http1End, Http1Request, Http1Response, H
 from hsa.dissectors.http1_pairing import PENDING_REQUESTS
 from hsa.dissectors.http_content import JSON_BYTES, Content, Kind, codings_of, kind_of, read_whole
 
+PUSHED_BYTES = 256 * 1024
+"""Bytes read at a time: what they are made of (each chunk of a body, each event) is an object until it is used."""
+MAX_TUNNELS = 32
+"""CONNECT inside CONNECT this often: each is a reader inside a reader."""
+
 Output = tuple[HttpExchange, bool] | Damage
 
 _UPGRADES = {
@@ -58,6 +63,7 @@ class HttpReader:
 
     __slots__ = (
         "_connection",
+        "_depth",
         "_halves",
         "_held",
         "_http1",
@@ -79,8 +85,11 @@ class HttpReader:
         tunnel: str | None = None,
         order: int = 0,
         json_bytes: int = JSON_BYTES,
+        depth: int = 0,
     ) -> None:
+        """`tunnel`: target of the CONNECT that this is inside of, if it is; `depth`: how many of them."""
         self._connection = connection
+        self._depth = depth
         mid_start = connection.mid_start
         self._http1 = Http1((mid_start[0], mid_start[1]) if tunnel is None else (False, False))
         self._tunnel = tunnel
@@ -102,7 +111,11 @@ class HttpReader:
     def push(self, direction: Direction, item: Item) -> list[Output]:
         """Exchanges begun or ended, and damage, that this piece brings."""
         self._out = []
-        self._read(self._http1.push(direction, item))
+        if isinstance(item, Gap) or item.size <= PUSHED_BYTES:
+            self._read(self._http1.push(direction, item))
+        else:
+            for start in range(0, item.size, PUSHED_BYTES):
+                self._read(self._http1.push(direction, item.cut(start, min(start + PUSHED_BYTES, item.size))))
         return self._out
 
     def end(self, direction: Direction | None, how: str, seen: Seen) -> list[Output]:
@@ -401,10 +414,16 @@ class HttpReader:
         if held is None or switch is None:
             return
         kind = held.add(direction, item)
-        if kind == HTTP:
+        if kind == HTTP and self._depth >= MAX_TUNNELS:
+            self._undecoded("tunnels nested too deep")
+        elif kind == HTTP:
             self._held = None
             self._inner = HttpReader(
-                self._connection, tunnel=switch.target or "", order=self._order, json_bytes=self._json_bytes
+                self._connection,
+                tunnel=switch.target or "",
+                order=self._order,
+                json_bytes=self._json_bytes,
+                depth=self._depth + 1,
             )
             for way, one in held.items:
                 self._out.extend(self._inner.push(way, one))

@@ -66,7 +66,7 @@ def parse(data: bytes) -> tuple[int, int, Endpoint | None, Endpoint | None] | st
     for address, port in ((words[2], words[4]), (words[3], words[5])):
         try:
             text = socket.inet_ntop(family, socket.inet_pton(family, address))
-        except OSError:
+        except (OSError, ValueError):  # a NUL in it
             return "bad address"
         if not (port.isascii() and port.isdigit()) or len(port) > 5 or int(port) > 65535:
             return "bad port"

@@ -27,6 +27,7 @@ Text = bytes
 """UTF-8, as sent."""
 
 _BLANK_LINE = re.compile(rb"(?:\r\n|\n|\r(?!\n))(?:\r\n|\n|\r(?!\n))")
+_LINE_FEEDS = re.compile(rb"\n\r?\n")
 _BOM = b"\xef\xbb\xbf"
 
 
@@ -209,12 +210,8 @@ def _begins_event(block: bytes) -> bool:
 def _block_end(text: bytes | bytearray, start: int, size: int) -> int:
     """Offset behind the first blank line at or after `start`; -1 when there is none. Line ends before it that are a
     lone CR are rare: only then is every line end looked at."""
-    bare = text.find(b"\n\n", start, size)
-    crlf = text.find(b"\n\r\n", start, bare + 2 if bare >= 0 else size)
-    if crlf >= 0 and (bare < 0 or crlf < bare):
-        end = crlf + 3
-    else:
-        end = bare + 2 if bare >= 0 else -1
+    found = _LINE_FEEDS.search(text, start, size)  # one search: each for itself could run to the end for every event
+    end = found.end() if found is not None else -1
     stop = end if end >= 0 else size
     if text.find(b"\r", start, stop) >= 0 and text.count(b"\r", start, stop) != text.count(b"\r\n", start, stop):
         match = _BLANK_LINE.search(text, start, stop)
