@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from hsa.cli.main import COMMANDS, hsa
+from hsa.cli.main import COMMANDS, hsa, run
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
@@ -70,3 +70,16 @@ def test_the_readme_shows_the_two_commands() -> None:
     page = (ROOT / "README.md").read_text()
     assert "make demo" in page and "make test" in page
     assert len(page.splitlines()) < 120
+
+
+@pytest.mark.parametrize(("command", "columns"), [("analyze", 110), ("show", 80)])
+def test_the_readme_shows_what_is_printed(
+    command: str, columns: int, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(ROOT)
+    monkeypatch.setenv("COLUMNS", str(columns))
+    page = (ROOT / "README.md").read_text()
+    block = re.search(rf"^    \$ hsa ({command} .*)\n((?:    .*\n|\n)*)", page, re.MULTILINE)
+    assert block is not None
+    assert run(shlex.split(block[1])) == 0
+    assert capsys.readouterr().out.splitlines() == [line[4:] for line in block[2].rstrip().splitlines()]

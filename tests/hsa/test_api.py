@@ -58,3 +58,13 @@ def test_names_are_lazy() -> None:
     assert {"analyze", "exchanges", "frame"} <= set(hsa.__all__)
     with pytest.raises(AttributeError):
         _ = hsa.nothing
+
+
+def test_names_are_offered_before_their_first_use() -> None:
+    assert {"analyze", "exchanges", "frame", "__version__"} <= set(dir(hsa))
+
+
+def test_without_pandas_the_way_to_it_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("hsa.columns.find_spec", lambda name: None)
+    with pytest.raises(ImportError, match="pip install pandas"):
+        hsa.frame("not read at all")

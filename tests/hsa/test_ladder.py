@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from hsa.analysis.model import Note
 from hsa.analysis.output import exchange_json, handshake_json, time_text
 from hsa.analysis.redact import Door
 from hsa.cli.ladder import folded, ladder
@@ -84,3 +85,20 @@ def test_hostile_names_are_harmless() -> None:
     attack = "\x1b]0;owned\x07\x1b[2J\u202e"
     text = "\n".join(shown([exchange(0, operation=attack, method=attack)], client_name=attack, detail=attack))
     assert "\x1b" not in text and "\x07" not in text and "\u202e" not in text
+
+
+def test_notes_are_whole_and_fit() -> None:
+    notes = [Note("repeat", 1, ((0, 7, 9),)), Note("stalled", 2, ((0, 1, 12345),), "word " * 30 + "\u6f22" * 60)]
+    lines = shown(cold_start(), notes=notes)
+    at = next(i for i, line in enumerate(lines) if line.startswith("note: repeat"))
+    assert lines[at].startswith("note: repeat: this client had done its handshake")
+    assert lines[at + 1] == "    (frames 7-9)"
+    assert lines[at + 2].startswith("note: stalled x2: word word") and lines[-1].endswith("(frames 1-12345)")
+    assert all(text_width(line) <= 80 for line in lines[at:])
+
+
+def test_where_it_stands() -> None:
+    h = DOOR.clean(handshake_json(handshake(0)))
+    assert h["frames"] == [0, 1, 42]
+    assert next(line for line in ladder(h, [], 80, "a/b.pcap") if line.startswith("in ")) == "in a/b.pcap, frames 1-42"
+    assert not any(line.startswith("in ") for line in ladder(h, [], 80))

@@ -9,7 +9,7 @@ import pytest
 from hsa.analysis.model import ConnectionCounts
 from hsa.analysis.output import analysis_json
 from hsa.analysis.redact import Door
-from hsa.cli.screen import screen
+from hsa.cli.screen import screen, with_offsets
 from tests.made import analysis, handshake, rich_analysis, trace
 
 
@@ -79,3 +79,35 @@ def test_what_to_try_when_there_is_nothing(counts: dict[str, int], said: str) ->
 
 def test_nothing_readable_prints_nothing() -> None:
     assert shown(analysis(traces=[])) == []
+
+
+def test_a_filter_that_nothing_passes_is_named() -> None:
+    clean = Door(b"k").clean(analysis_json(analysis(connections=ConnectionCounts(tcp=0))))
+    made = screen(clean, [], each=False, width=80, color=False, again="x", narrowed="--port 93")
+    text = "\n".join(made)
+    assert "that passes --port 93." in text and "next: the same without the filters" in text
+
+
+def test_which_handshakes_were_inferred() -> None:
+    made = analysis(*[handshake(i, attribution="inferred" if i in (1, 2, 4) else "exact") for i in range(5)])
+    assert "joined by inference: 3 of 5 handshakes (60 %): 1-2, 4" in shown(made)
+
+
+def test_some_rows_of_all() -> None:
+    clean = Door(b"k").clean(analysis_json(analysis(*[handshake(i) for i in range(5)])))
+    rows = clean["handshakes"][3:]
+    lines = list(screen(clean, rows, each=True, width=120, color=False, again="x"))
+    assert "2 of 5 handshakes" in lines
+    whole = with_offsets(clean["handshakes"], clean["handshakes"])
+    assert with_offsets(rows, clean["handshakes"]) == whole[3:]
+
+
+def test_many_groups_of_one() -> None:
+    made = analysis(*[handshake(i, server=f"10.0.0.1:{9000 + i}") for i in range(20)])
+    assert "20 of 20 groups hold one handshake: --by version puts servers together" in shown(made)
+
+
+def test_columns_without_room_are_all_named() -> None:
+    lines = shown(rich_analysis(), each=True, width=60)
+    start = next(i for i, line in enumerate(lines) if line.startswith("no room for: "))
+    assert len(lines[start]) <= 60 and ".." not in lines[start] and lines[start + 1].startswith(" " * 13)

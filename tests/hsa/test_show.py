@@ -40,3 +40,14 @@ def test_json(capsys: pytest.CaptureFixture[str]) -> None:
 def test_an_unknown_id_says_which_exist(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["show", "--port", "9300", str(CAPTURE), "99"]) == 2
     assert "0 to 7" in capsys.readouterr().err
+
+
+def test_a_word_that_is_no_id_and_no_file(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["show", str(CAPTURE), "abc"]) == 2
+    assert "abc is neither a capture nor the id of a handshake" in capsys.readouterr().err
+
+
+def test_of_several_captures_the_one_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+    other = CAPTURE.with_name("s1.a2a.local.pcap")
+    assert run(["show", "--port", "9300", str(CAPTURE), str(other), "8"]) == 0
+    assert f"in {other}, frames " in capsys.readouterr().out

@@ -42,3 +42,8 @@ def test_bounds() -> None:
     h = {"bound": {"a": "at_least", "b": {"estimate": {"low": 1, "high": 2}}}}
     assert [words.bounded(h, name, "3") for name in "abc"] == [">=3", "~3", "3"]
     assert words.bounded(h, "a", "-") == "-"
+
+
+def test_ranges() -> None:
+    assert words.ranges([]) == ""
+    assert words.ranges([0, 3, 4, 5, 9, 10]) == "0, 3-5, 9-10"
