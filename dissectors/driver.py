@@ -16,16 +16,15 @@ from hsa.dissectors.connection import Connection
 from hsa.dissectors.contract import Damage, Direction, Gap, Probe, Seen
 from hsa.dissectors.damage import DamageCount, DamageTable
 from hsa.dissectors.dns import Names
-from hsa.dissectors.first_bytes import HTTP, OTHER, PROXY, REASONS, kind_of
+from hsa.dissectors.first_bytes import OTHER, REASONS, kind_of
 from hsa.dissectors.http import HttpExchange
-from hsa.dissectors.http_content import JSON_BYTES
-from hsa.dissectors.http_reader import HttpReader, Output
+from hsa.dissectors.nesting import JSON_BYTES, Output, Reader, Run, Setting
 from hsa.dissectors.packets import PacketDecoder, parts
-from hsa.dissectors.proxied import Proxied
+from hsa.dissectors.registry import STREAMS, open_stream
 from hsa.dissectors.tcp import StreamData, StreamEnd, Streams, Verdict
 
 HOLE = "bytes not captured"
-_KEEP = {HTTP: Verdict(Probe.YES, HTTP), PROXY: Verdict(Probe.YES, PROXY)}
+_KEEP = {kind: Verdict(Probe.YES, kind) for kind in STREAMS}
 _DROP, _MORE = Verdict(Probe.NO, OTHER), Verdict(Probe.MORE, OTHER)
 
 
@@ -43,7 +42,6 @@ class Driver:
 
     def __init__(self, reader: Source, *, json_bytes: int = JSON_BYTES) -> None:
         self._reader = reader
-        self._json_bytes = json_bytes
         self.names = Names()
         self.packets = PacketDecoder(self.names)
         self.streams = Streams(self._classify, self.names)
@@ -52,7 +50,8 @@ class Driver:
         """Reason to number of connections (or tunnels in them) that were not decoded."""
         self.bugs = 0
         """Faults of our own that were caught."""
-        self._readers: dict[Connection, HttpReader | Proxied] = {}
+        self._run = Run(open_stream, json_bytes, self.streams.rename)
+        self._readers: dict[Connection, Reader] = {}
 
     @property
     def traces(self) -> list[Trace]:
@@ -122,14 +121,11 @@ class Driver:
                     assert isinstance(one, Damage)
                     self._take_damage(one)
 
-    def _begin(self, connection: Connection) -> HttpReader | Proxied | None:
+    def _begin(self, connection: Connection) -> Reader | None:
         """A reader for a stream that `_classify` asked to keep; None when only its name was wanted."""
-        reader: HttpReader | Proxied
-        if connection.kind == HTTP:
-            reader = HttpReader(connection, json_bytes=self._json_bytes)
-        elif connection.kind == PROXY:
-            reader = Proxied(connection, self._json_bytes, self.streams.counts)
-        else:
+        up, down = connection.mid_start
+        reader = open_stream(connection.kind, Setting(connection, self._run, (up, down)))
+        if reader is None:
             self.streams.drop(connection)
             self._undecoded(connection.kind)
             return None

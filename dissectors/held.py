@@ -1,8 +1,8 @@
-"""Pieces of a stream inside another one, held until the client's first bytes tell what it is."""
+"""Pieces of a stream inside another one, held until the first bytes tell what it is."""
 
 from __future__ import annotations
 
-from hsa.dissectors.contract import C2S, Direction, Gap, Item
+from hsa.dissectors.contract import C2S, S2C, Direction, Gap, Item
 from hsa.dissectors.first_bytes import OTHER, kind_of
 
 HELD_BYTES = 65536
@@ -17,18 +17,23 @@ class Held:
 
     def __init__(self) -> None:
         self.items: list[tuple[Direction, Item]] = []
-        self._first = b""
+        self._first = [b"", b""]
         self._size = 0
 
     def add(self, direction: Direction, item: Item) -> str | None:
-        """Hold one more piece. Gives the kind of the stream once it is known."""
+        """Hold one more piece. Gives the kind of the stream once it is known: the client's bytes tell."""
         self.items.append((direction, item))
         if isinstance(item, Gap):
             return None
         self._size += item.size
-        if direction is C2S and len(self._first) < HELD_BYTES:
-            self._first += item.read(0, min(item.size, LOOK_BYTES))
-            kind = kind_of(C2S, self._first, True)
-            if kind is not None:
-                return kind
-        return OTHER if self._size > HELD_BYTES else None
+        if len(self._first[direction]) < HELD_BYTES:
+            self._first[direction] += item.read(0, min(item.size, LOOK_BYTES))
+            if direction is C2S:
+                kind = kind_of(C2S, self._first[C2S], True)
+                if kind is not None:
+                    return kind
+        return (self.last_look() or OTHER) if self._size > HELD_BYTES else None
+
+    def last_look(self) -> str | None:
+        """Kind of the stream as the server's bytes alone tell it, when the client's were not captured."""
+        return kind_of(S2C, self._first[S2C], True) if self._first[S2C] and not self._first[C2S] else None

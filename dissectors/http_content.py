@@ -16,10 +16,9 @@ from hsa.dissectors.coding import Decoder, decoder_for
 from hsa.dissectors.contract import Chunk, Damage, Gap, Seen
 from hsa.dissectors.http import HttpMessage
 from hsa.dissectors.jsonrpc import parse_messages
+from hsa.dissectors.nesting import JSON_BYTES
 from hsa.dissectors.sse import EVENT_BYTES, Sse, SseEvent
 
-JSON_BYTES = 64 * 2**20
-"""Longest JSON body kept, decoded. Catalogues of hundreds of kilobytes are reported; base64 media reach tens of MB."""
 TEXT_BYTES = 65536
 """Longest body kept of other text: error pages and forms are shorter, downloads are not wanted."""
 MESSAGES_KEPT = 4096

@@ -10,29 +10,23 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from hsa.dissectors.connection import Connection
 from hsa.dissectors.contract import C2S, S2C, Damage, Direction, Gap, Item, Payload, Seen
-from hsa.dissectors.first_bytes import HTTP, REASONS
-from hsa.dissectors.held import Held
 from hsa.dissectors.http import HttpExchange, HttpMessage
 from hsa.dissectors.http1 import Http1
 from hsa.dissectors.http1_events import Http1End, Http1Request, Http1Response, Http1Switch
 from hsa.dissectors.http1_pairing import PENDING_REQUESTS
-from hsa.dissectors.http_content import JSON_BYTES, Content, Kind, codings_of, kind_of, read_whole
+from hsa.dissectors.http_content import Content, Kind, codings_of, kind_of, read_whole
+from hsa.dissectors.nesting import Nested, Output, Reader, Setting
 
 PUSHED_BYTES = 256 * 1024
 """Bytes read at a time: what they are made of (each chunk of a body, each event) is an object until it is used."""
-MAX_TUNNELS = 32
-"""CONNECT inside CONNECT this often: each is a reader inside a reader."""
 
-Output = tuple[HttpExchange, bool] | Damage
-
-_UPGRADES = {
+_UPGRADES = {"websocket": "websocket", "h2c": "http2", "h2": "http2"}
+"""Kind of stream that follows an upgrade to a protocol."""
+_NOT_READ = {
     "websocket": "WebSocket: not decoded yet",
-    "h2c": "HTTP/2 after an upgrade: not decoded yet",
-    "h2": "HTTP/2 after an upgrade: not decoded yet",
+    "http2": "HTTP/2 after an upgrade: not decoded yet",
 }
-"""Why what follows an upgrade is not read."""
 
 
 @dataclass(slots=True, eq=False)
@@ -63,9 +57,7 @@ class HttpReader:
 
     __slots__ = (
         "_connection",
-        "_depth",
         "_halves",
-        "_held",
         "_http1",
         "_inner",
         "_json_bytes",
@@ -74,35 +66,26 @@ class HttpReader:
         "_open",
         "_order",
         "_out",
+        "_setting",
         "_switched",
         "_tunnel",
     )
 
-    def __init__(
-        self,
-        connection: Connection,
-        *,
-        tunnel: str | None = None,
-        order: int = 0,
-        json_bytes: int = JSON_BYTES,
-        depth: int = 0,
-    ) -> None:
-        """`tunnel`: target of the CONNECT that this is inside of, if it is; `depth`: how many of them."""
-        self._connection = connection
-        self._depth = depth
-        mid_start = connection.mid_start
-        self._http1 = Http1((mid_start[0], mid_start[1]) if tunnel is None else (False, False))
-        self._tunnel = tunnel
-        self._order = order
-        self._json_bytes = json_bytes
+    def __init__(self, setting: Setting) -> None:
+        self._setting = setting
+        self._connection = setting.connection
+        self._http1 = Http1(setting.mid_start)
+        self._tunnel = setting.tunnel
+        self._order = setting.order
+        self._json_bytes = setting.run.json_bytes
         self._open: dict[int, _Open] = {}
         self._lone = -1
         """Number given to the next exchange without a request."""
         self._halves = (_Half(), _Half())
         self._out: list[Output] = []
         self._switched: Http1Switch | None = None
-        self._inner: HttpReader | None = None
-        self._held: Held | None = None
+        self._inner: Nested | Reader | None = None
+        """Reader of what follows CONNECT or an upgrade."""
         self._lost_ns = -1
         """End of the last hole among the responses: it may hold the answers to requests from before."""
 
@@ -124,37 +107,24 @@ class HttpReader:
         belongs to its message."""
         self._out = []
         if direction is not None:
-            if how == "fin" and (self._inner is not None or not self._http1.idle(direction)):
-                self._end_side(direction, how, seen)
+            if how == "fin" and not self._http1.idle(direction):
+                self._read(self._http1.end(direction, how, seen))
         elif self._open or self._switched is not None or not (self._http1.idle(C2S) and self._http1.idle(S2C)):
             left = how == "capture" and self._connection.fin_ns[C2S] is not None
-            self._end_side(C2S, how, seen)
-            self._end_side(S2C, "fin" if left else how, seen)
-            self._finish()
-        return self._out
-
-    def _end_side(self, side: Direction, how: str, seen: Seen) -> None:
-        if not self._http1.idle(side):
-            self._read(self._http1.end(side, how, seen))
-        inner = self._inner
-        if inner is not None:
-            inner._out = self._out
-            inner._end_side(side, how, seen)
-
-    def _finish(self) -> None:
-        """Everything still open is final now."""
-        self._read(self._http1.finish())
+            for side in (C2S, S2C):
+                if not self._http1.idle(side):
+                    self._read(self._http1.end(side, "fin" if left and side is S2C else how, seen))
+            self._read(self._http1.finish())
         if self._inner is not None:
-            self._inner._out = self._out
-            self._inner._finish()
-        elif self._held is not None and self._held.items:
-            self._undecoded("tunnel too short to tell what it carries")
-        for entry in list(self._open.values()):
-            self._final(entry)
+            self._out += self._inner.end(direction, how, seen)
+        if direction is None:
+            for entry in list(self._open.values()):
+                self._final(entry)
+        return self._out
 
     def give_up(self) -> list[Output]:
         """What is open, as far as it came: a reader failed."""
-        self._out = []
+        self._out = self._inner.give_up() if self._inner is not None else []
         for entry in list(self._open.values()):
             entry.exchange.damaged = True
             self._final(entry)
@@ -396,36 +366,18 @@ class HttpReader:
     def _switch(self, event: Http1Switch) -> None:
         self._switched = event
         if event.protocol == "connect":
-            self._held = Held()
-        else:
-            self._undecoded(_UPGRADES.get(event.protocol, "upgrade to a protocol not decoded"))
-
-    def _undecoded(self, reason: str) -> None:
-        assert self._switched is not None
-        self._held = None
-        self._out.append(Damage("undecoded", "http1", None, self._switched.seen, 0, "", reason))
+            inside = self._setting.inside(tunnel=event.target or "", order=self._order)
+            self._inner = Nested(inside, "http1", where=" (CONNECT tunnel)")
+            return
+        kind = _UPGRADES.get(event.protocol.partition("/")[0], "other")
+        entry = self._open.get(event.number) if event.number is not None else None
+        exchange = entry.exchange if entry is not None else None
+        self._inner = self._setting.run.open(kind, self._setting.inside(order=self._order, upgrade=exchange))
+        if self._inner is None:
+            reason = _NOT_READ.get(kind, "upgrade to a protocol not decoded")
+            self._out.append(Damage("undecoded", "http1", None, event.seen, 0, "", reason))
 
     def _tunnelled(self, direction: Direction, item: Item) -> None:
         """Bytes behind a switch."""
         if self._inner is not None:
-            self._out.extend(self._inner.push(direction, item))
-            return
-        held, switch = self._held, self._switched
-        if held is None or switch is None:
-            return
-        kind = held.add(direction, item)
-        if kind == HTTP and self._depth >= MAX_TUNNELS:
-            self._undecoded("tunnels nested too deep")
-        elif kind == HTTP:
-            self._held = None
-            self._inner = HttpReader(
-                self._connection,
-                tunnel=switch.target or "",
-                order=self._order,
-                json_bytes=self._json_bytes,
-                depth=self._depth + 1,
-            )
-            for way, one in held.items:
-                self._out.extend(self._inner.push(way, one))
-        elif kind is not None:
-            self._undecoded(f"{REASONS.get(kind, 'other protocol')} (CONNECT tunnel)")
+            self._out += self._inner.push(direction, item)

@@ -2,11 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from hsa.dissectors import http1, jsonrpc, proxy_protocol, sse
 from hsa.dissectors.contract import Spec
+from hsa.dissectors.first_bytes import HTTP, PROXY
+from hsa.dissectors.http_reader import HttpReader
+from hsa.dissectors.nesting import Reader, Setting
+from hsa.dissectors.proxied import Proxied
 from hsa.dissectors.recognise import RULES
 
 ALL: tuple[Spec, ...] = (proxy_protocol.SPEC, http1.SPEC, sse.SPEC, jsonrpc.SPEC)
 """Dissectors of byte streams, bottom to top."""
 READERS = RULES
 """Readers of whole exchanges, in the order in which they are asked."""
+
+STREAMS: dict[str, Callable[[Setting], Reader]] = {HTTP: HttpReader, PROXY: Proxied}
+"""Reader of a whole stream, by the kind that its first bytes tell (`first_bytes`)."""
+
+
+def open_stream(kind: str, setting: Setting) -> Reader | None:
+    """The reader for a stream of this kind; None when there is none."""
+    reader = STREAMS.get(kind)
+    return None if reader is None else reader(setting)

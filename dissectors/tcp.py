@@ -56,6 +56,8 @@ class Streams:
         """Connections: all, without payload, never established, and one entry for each kind of `Verdict`."""
         self._kinds: list[str] = []
         """Kinds of `Verdict` seen, in order of first appearance."""
+        self._renamed: dict[int, int] = {}
+        """Trace and number to the place in `_kinds` of finished connections that turned out to be of another kind."""
         self.evicted = 0
         """Live connections given up because there were too many."""
         self._table = Conversations()
@@ -350,15 +352,37 @@ class Streams:
         self._free.append(slot)
         self._table.state[flow.row] = state
 
-    def _count(self, kind: str, row: int) -> None:
+    def _count(self, kind: str, row: int | None) -> int:
         if kind not in self.counts:
             self.counts[kind] = 0
             self._kinds.append(kind)
         self.counts[kind] += 1
-        self._table.kind[row] = self._kinds.index(kind) + 1
+        code = self._kinds.index(kind) + 1
+        if row is not None:
+            self._table.kind[row] = code
+        return code
+
+    def rename(self, connection: Connection, kind: str) -> None:
+        """Count this connection under another kind: what it carries is known better now."""
+        old, connection.kind = connection.kind, kind
+        flow = self._flows.get(connection)
+        code = self._count(kind, None if flow is None else flow.row)
+        if flow is None:
+            self._renamed[connection.trace << FRAME_BITS | connection.number] = code
+        self.counts[old] -= 1
 
     def tally(self, ports: Sequence[int], host: Callable[[str], bool] | None) -> dict[str, int]:
         """`counts` of the connections that pass a filter, once everything is read."""
+        if self._renamed:
+            table, size = self._table, self._table.size
+            keys = table.trace[:size].astype(np.int64) << FRAME_BITS | table.number[:size]
+            order = np.argsort(keys)
+            wanted = np.fromiter(self._renamed, np.int64)
+            place = np.minimum(np.searchsorted(keys, wanted, sorter=order), size - 1)
+            found = keys[order[place]] == wanted
+            codes = np.fromiter(self._renamed.values(), table.kind.dtype)
+            table.kind[order[place[found]]] = codes[found]
+            self._renamed = {}
         return tally(self._table, self._addresses, self._kinds, ports, host)
 
     def _count_quiet(self, stop: int) -> None:

@@ -17,6 +17,9 @@ from hsa.dissectors.contract import C2S, S2C, Chunk, Damage, Direction, Seen
 from hsa.dissectors.http import HttpExchange
 from hsa.dissectors.http_content import MESSAGES_KEPT, TEXT_BYTES, Kind, kind_of
 from hsa.dissectors.http_reader import HttpReader
+from hsa.dissectors.nesting import Run as Frame
+from hsa.dissectors.nesting import Setting
+from hsa.dissectors.registry import open_stream
 from tests.conversations import Step, Talk, cut_sizes, damaged, encode, one_by_one, pieces, talks
 
 END = Seen(10**6, 10**6, 10**6, 10**6)
@@ -27,13 +30,14 @@ class Run:
 
     def __init__(self, steps: list[Step], *, sizes: Any = None, ends: str = "fin", **options: Any) -> None:
         connection = Connection(0, 0, Endpoint("192.0.2.1", 4000), Endpoint("192.0.2.2", 80))
-        connection.mid_start = list(options.pop("mid_start", (False, False)))
+        mid_start = options.pop("mid_start", (False, False))
+        connection.mid_start = list(mid_start)
         connection.seen_packets = list(options.pop("seen_packets", (1, 1)))
         for direction, what in steps:
             if isinstance(what, int):
                 connection.gaps[direction] += abs(what)
         client_left = options.pop("client_left", False)
-        self.reader = HttpReader(connection, **options)
+        self.reader = HttpReader(Setting(connection, Frame(open_stream, **options), mid_start))
         self.begun: list[HttpExchange] = []
         self.final: list[HttpExchange] = []
         self.damage: list[Damage] = []
@@ -148,7 +152,7 @@ def repr_of(exchange: HttpExchange) -> Any:
 
 
 def test_head_first_then_final() -> None:
-    reader = HttpReader(Connection(0, 0, Endpoint("192.0.2.1", 4000), Endpoint("192.0.2.2", 80)))
+    reader = HttpReader(Setting(Connection(0, 0, Endpoint("192.0.2.1", 4000), Endpoint("192.0.2.2", 80))))
     (d1, i1), (d2, i2) = pieces([(C2S, request("GET")), (S2C, answer(b"{}"))])
     ((exchange, final),) = reader.push(d1, i1)  # type: ignore[misc]
     assert not final and exchange.request and exchange.request.method == "GET" and exchange.response is None
@@ -206,7 +210,7 @@ def test_client_leaves_after_the_answer() -> None:
 def test_late_last_chunk_after_the_client_left_counts() -> None:
     body = stream(b"data: " + RESULT + b"\n\n")
     connection = Connection(0, 0, Endpoint("192.0.2.1", 4000), Endpoint("192.0.2.2", 80))
-    reader = HttpReader(connection)
+    reader = HttpReader(Setting(connection))
     (d1, i1), (d2, i2), (d3, i3) = pieces([(C2S, request(body=CALL)), (S2C, body[:-5]), (S2C, body[-5:])])
     exchange = reader.push(d1, i1)[0][0]  # type: ignore[index]
     reader.push(d2, i2)
@@ -300,7 +304,7 @@ def test_foreign_bodies_are_counted_and_never_gathered() -> None:
     def forbidden(start: int, stop: int) -> bytes:
         raise AssertionError("gathered")
 
-    reader = HttpReader(Connection(0, 0, Endpoint("192.0.2.1", 4000), Endpoint("192.0.2.2", 80)))
+    reader = HttpReader(Setting(Connection(0, 0, Endpoint("192.0.2.1", 4000), Endpoint("192.0.2.2", 80))))
     head = b"HTTP/1.1 200 OK\r\nContent-Type: application/octet-stream\r\nContent-Length: 3000000\r\n\r\n"
     (d1, i1), (d2, i2) = pieces([(C2S, request("GET")), (S2C, head)])
     exchange = reader.push(d1, i1)[0][0]  # type: ignore[index]
@@ -500,7 +504,7 @@ def test_other_upgrades(token: str, reason: str) -> None:
 def test_tunnels_that_cannot_be_told() -> None:
     connect: list[Step] = [(C2S, b"CONNECT x:443 HTTP/1.1\r\n\r\n"), (S2C, b"HTTP/1.1 200 OK\r\n\r\n")]
     for more, reason in (
-        ([(C2S, b"PR")], "tunnel too short to tell what it carries"),
+        ([(C2S, b"PR")], "stream too short to tell what it carries (CONNECT tunnel)"),
         ([(S2C, b"x" * 70_000)], "other protocol (CONNECT tunnel)"),
         ([(C2S, 7), (C2S, b"\x16\x03\x01\x00\x05abc")], "TLS: not decrypted yet (CONNECT tunnel)"),
     ):

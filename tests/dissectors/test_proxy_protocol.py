@@ -10,9 +10,10 @@ import pytest
 
 from hsa.dissectors.connection import Connection, Endpoint
 from hsa.dissectors.contract import C2S, S2C, Chunk, Damage, Direction, Payload, Probe, Seen
-from hsa.dissectors.http_content import JSON_BYTES
+from hsa.dissectors.nesting import Run, Setting
 from hsa.dissectors.proxied import Proxied
 from hsa.dissectors.proxy_protocol import SIGNATURE, ProxyHeader, ProxyProtocol, parse, probe
+from hsa.dissectors.registry import open_stream
 from tests.conversations import Step, one_by_one, pieces
 
 LINE = b"PROXY TCP4 255.255.255.255 255.255.255.255 65535 65535\r\n"
@@ -83,7 +84,13 @@ def test_bad_headers(header: bytes) -> None:
 def proxied(steps: list[Step]) -> tuple[Connection, dict[str, int], list[Any]]:
     connection = Connection(0, 0, Endpoint("10.0.0.1", 1), Endpoint("10.0.0.2", 80), kind="proxy")
     counts = {"proxy": 1}
-    reader = Proxied(connection, JSON_BYTES, counts)
+
+    def rename(one: Connection, kind: str) -> None:
+        counts[one.kind] -= 1
+        counts[kind] = counts.get(kind, 0) + 1
+        one.kind = kind
+
+    reader = Proxied(Setting(connection, Run(open_stream, rename=rename)))
     out: list[Any] = []
     for direction, item in pieces(steps, one_by_one()):
         out.extend(reader.push(direction, item))
