@@ -119,6 +119,19 @@ class Exchange:
     """Joined to its session, or to its outer leg, without a witness that is exact."""
 
 
+NOTE_KINDS = frozenset(
+    (
+        "repeat unchanged never-used unused-session session-lost re-initialized leaked-session probe-refused "
+        "optional-refused deferred-version-check stream-retry no-push-stream closed-early list-changed "
+        "catalogue-incomplete cursor-stuck duplicate-payload non-protocol-events unterminated-event "
+        "server-request-unanswered user-wait header-mismatch id-mismatch signed-card conformance rotated stalled "
+        "connection-reuse capture-duplicates retransmissions syn-retransmissions conflicting-segments offload "
+        "clock-steps"
+    ).split()
+)
+"""Every kind of note; `docs/notes.md` says what each means. The list grows."""
+
+
 @dataclass(slots=True)
 class Note:
     """An observation of a public kind, with the frames that show it."""
@@ -343,7 +356,7 @@ class DamageFact:
     detail: str = ""
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, repr=False)
 class Analysis:
     """Everything `hsa analyze` knows about the captures."""
 
@@ -368,3 +381,6 @@ class Analysis:
     """Reason to number of connections that were not decoded."""
     bugs: int = 0
     """Faults of hsa's own that were caught."""
+
+    def __repr__(self) -> str:
+        return f"<Analysis of {len(self.traces)} captures: {len(self.handshakes)} handshakes>"

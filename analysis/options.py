@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import os
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
+from numbers import Integral, Real
+from types import NoneType
 from typing import Any
 
 HOPS = ("merged", "all")
@@ -57,12 +60,20 @@ class Options:
         for name in ("port", "host", "require"):
             if name in given:
                 given[name] = _tuple(given[name])
+        for name in ("keylog", "tokenizer_tables"):
+            if isinstance(given.get(name), os.PathLike):
+                given[name] = os.fspath(given[name])
         options = cls(**given)
         options.check()
         return options
 
     def check(self) -> None:
         """Raise `ValueError`, in one line for people, when a value is out of range."""
+        for name, kinds, wanted in _TYPES:
+            value = getattr(self, name)
+            for one in value if name in ("port", "host", "require") else (value,):
+                if not isinstance(one, kinds) or isinstance(one, bool):
+                    raise TypeError(f"{name} is {one!r}; it must be {wanted}")
         for port in self.port:
             if not 0 < port < 65536:
                 raise ValueError(f"port {port} is not between 1 and 65535")
@@ -82,7 +93,27 @@ class Options:
             raise ValueError("since is not before until")
 
 
+_TEXT, _WHOLE, _NUMBER = ((str,), "text"), ((Integral,), "a whole number"), ((Real,), "a number")
+_OPTIONAL_TEXT, _OPTIONAL_WHOLE = ((str, NoneType), "text or None"), ((Integral, NoneType), "a whole number or None")
+_TYPES: tuple[tuple[str, tuple[type, ...], str], ...] = (
+    ("port", *_WHOLE),
+    ("host", *_TEXT),
+    ("since_ns", *_OPTIONAL_WHOLE),
+    ("until_ns", *_OPTIONAL_WHOLE),
+    ("require", *_TEXT),
+    ("hops", *_TEXT),
+    ("idle_s", *_NUMBER),
+    ("tokenizer", *_TEXT),
+    ("tokenizer_tables", *_OPTIONAL_TEXT),
+    ("price", *_NUMBER),
+    ("context", *_WHOLE),
+    ("keylog", *_OPTIONAL_TEXT),
+    ("reorder_window_ns", *_WHOLE),
+)
+"""Name, types and the words for them."""
+
+
 def _tuple(value: Any) -> tuple[Any, ...]:
     if value is None:
         return ()
-    return (value,) if isinstance(value, (str, int)) else tuple(value)
+    return (value,) if isinstance(value, str) or not isinstance(value, Iterable) else tuple(value)

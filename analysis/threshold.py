@@ -15,11 +15,12 @@ import operator
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from difflib import get_close_matches
 from math import isfinite, nan
 from typing import Any
 
 from hsa.analysis.groups import OUTCOMES, keys
-from hsa.analysis.model import PhaseNumbers, Refetches, Tasks
+from hsa.analysis.model import NOTE_KINDS, PhaseNumbers, Refetches, Tasks
 from hsa.analysis.statistics import median, p95
 from hsa.dissectors.reading import HANDSHAKE_PHASES
 
@@ -37,6 +38,7 @@ LENGTH_LIMIT = 1_000
 NESTING_LIMIT = 20
 
 COUNTED = ("handshakes", "probes", "bugs", "damage", "errors", "undecoded")
+DAMAGE = ("gap", "cut", "malformed", "undecoded", "limit", "bug")
 CONNECTIONS = ("tcp", "agent", "other_http", "opaque", "other", "empty", "failed")
 PER_HANDSHAKE = (
     *("round_trips", "critical_round_trips", "network_round_trips", "attempts", "retries", "redirects"),
@@ -156,8 +158,14 @@ def _check(name: str) -> None:
         or (base in PER_HANDSHAKE and (part in PER_GROUP or part in OVER_ALL))
         or (first == "handshakes" and rest in (*OUTCOMES, "warm", "inferred", "unobserved"))
         or (first == "connections" and rest in CONNECTIONS)
-        or (first in ("notes", "damage", "other_protocols") and bool(rest))
+        or (first == "notes" and rest in NOTE_KINDS)
+        or (first == "damage" and rest in DAMAGE)
+        or (first == "other_protocols" and bool(rest))
     )
+    if not known and first in ("notes", "damage") and rest:
+        near = get_close_matches(rest, NOTE_KINDS if first == "notes" else DAMAGE, 1)
+        hint = f"; is {first}.{near[0]} meant?" if near else ""
+        raise ExpressionError(f"there is no kind of {first.removesuffix('s')} named {rest!r}{hint}")
     if not known:
         raise ExpressionError(
             f"there is no result named {name!r}. There are handshakes, handshakes.error, connections.failed, probes,"

@@ -74,7 +74,7 @@ def _card_answer(response: HttpMessage, reading: Reading, old_path: bool) -> Ans
     card = load_json(response)
     if card is None:
         why = f"no JSON: {response.json_error}" if response.json_error else "no JSON"
-        return malformed(response.seen, status, f"{reading.operation}: {why}")
+        return malformed(response.seen, status, why)
     answer = Answer(True, response.seen, status)
     fill_card(answer, reading, card, response.body or b"", old_path)
     return answer

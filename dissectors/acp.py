@@ -67,7 +67,7 @@ def _agents(view: View, bindings: Bindings) -> Reading | None:
         items = document.get("agents") if type(document) is dict else document
         if document is None and CUT_LIST.match(body):
             bindings.bind(view, "acp")
-            answer = malformed(response.seen, response.status, f"agent list: {response.json_error or 'cut short'}")
+            answer = malformed(response.seen, response.status, f"no JSON: {response.json_error or 'cut short'}")
         elif document is None:
             if body and whole(response):
                 return None
@@ -80,7 +80,7 @@ def _agents(view: View, bindings: Bindings) -> Reading | None:
                 return None
             answer = _list_answer(response, items)
         elif document == {}:
-            answer = malformed(response.seen, response.status, "agent list lacks agents")
+            answer = malformed(response.seen, response.status, "lacks agents")
         else:
             return None
     reading.answer = answer
@@ -112,7 +112,7 @@ def _plausible_list(items: list[Any], document: Any) -> bool:
 def _list_answer(response: HttpMessage, items: list[Any]) -> Answer:
     names = tuple(i["name"][:256] for i in items[:AGENTS_KEPT] if type(member(i, "name")) is str)
     if len(names) < min(len(items), AGENTS_KEPT):
-        return malformed(response.seen, response.status, "agent list: manifest lacks name")
+        return malformed(response.seen, response.status, "manifest lacks name")
     answer = Answer(True, response.seen, response.status, names=names, capabilities=len(items))
     answer.documents = (Document("agents", response.body or b""),)
     return answer

@@ -203,7 +203,7 @@ def _no_message(response: HttpMessage, reading: Reading) -> Answer | None:
     else:
         why = "body is no JSON-RPC response"
     if reading.operation in METADATA:
-        return malformed(response.seen, status, f"{reading.operation}: {why}")
+        return malformed(response.seen, status, why)
     return Answer(False, response.seen, status, cause="other", detail=clean(why))
 
 
@@ -217,7 +217,7 @@ def _no_message_in_stream(response: HttpMessage, reading: Reading) -> Answer | N
             if error is not None:
                 seen = response.seen.to(seen)
                 if reading.operation in METADATA:
-                    return malformed(seen, response.status, f"{reading.operation}: event is no JSON: {error}")
+                    return malformed(seen, response.status, f"event is no JSON: {error}")
                 return Answer(False, seen, response.status, cause="other", detail=clean(f"event is no JSON: {error}"))
     if response.last_event_id is not None:
         reading.answered_elsewhere = True

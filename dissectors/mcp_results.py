@@ -117,7 +117,7 @@ def _initialize(reading: Reading, answer: Answer, result: dict[str, Any]) -> Non
     answer.version = text(version, 64)
     if version not in KNOWN_VERSIONS:
         answer.ok, answer.cause = False, "version-mismatch"
-        answer.detail = clean(f"initialize agreed on {version!r}, which is no revision")
+        answer.detail = clean(f"agreed on {version!r}, which is no revision")
 
 
 def _discover(reading: Reading, answer: Answer, result: dict[str, Any]) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from hsa.analysis.model import NOTE_KINDS
 from hsa.cli.main import COMMANDS, hsa, run
 
 ROOT = Path(__file__).parents[1]
@@ -39,6 +40,8 @@ def test_every_note_kind_is_documented() -> None:
         kinds.update(re.findall(r"\b(?:add|Note|Remark)\(\s*\"([a-z-]+)\"", path.read_text()))
     assert len(kinds) > 20
     assert {kind for kind in kinds if f"| `{kind}` |" not in page} == set()
+    listed = re.findall(r"^\| `([a-z-]+)` \|", page.partition("## Causes")[0], re.M)
+    assert kinds <= NOTE_KINDS and set(listed) == NOTE_KINDS
 
 
 def test_every_damage_kind_is_documented() -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from pathlib import Path
+
 import pytest
 
 from hsa.analysis.options import Options
@@ -37,5 +39,10 @@ def test_refused(values: dict[str, Any]) -> None:
 
 
 def test_unknown_names_are_an_error() -> None:
+    with pytest.raises(TypeError, match="port is 'http'; it must be a whole number"):
+        Options.of({"port": "http"})
+    with pytest.raises(TypeError, match="idle_s is None; it must be a number"):
+        Options.of({"idle_s": None})
+    assert Options.of({"keylog": Path("a.keys"), "port": 80}).keylog == "a.keys"
     with pytest.raises(TypeError, match="'prot'"):
         Options.of({"prot": 1})

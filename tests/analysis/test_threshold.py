@@ -91,3 +91,11 @@ def test_every_name_is_a_member_of_the_output(name: str) -> None:
             return
         assert part in found
         found = found[part]
+
+
+def test_a_kind_of_note_that_does_not_exist_is_told_with_the_nearest() -> None:
+    with pytest.raises(ExpressionError, match="no kind of note named 'repeats'; is notes.repeat meant"):
+        parse("notes.repeats>0")
+    with pytest.raises(ExpressionError, match="no kind of damage named 'hole'"):
+        parse("damage.hole>0")
+    parse("notes.repeat>0 and damage.gap==0")

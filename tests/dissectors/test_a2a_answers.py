@@ -43,9 +43,9 @@ def test_an_unknown_version_is_left_to_the_first_task() -> None:
 @pytest.mark.parametrize(
     ("got", "detail"),
     [
-        (encode(CARD_1)[:60], "agent-card: no JSON: "),
-        (b"<html></html>", "agent-card: no JSON"),
-        (b"", "agent-card: no JSON"),
+        (encode(CARD_1)[:60], "no JSON: "),
+        (b"<html></html>", "no JSON"),
+        (b"", "no JSON"),
         (b"[]", "agent-card lacks name, url or supportedInterfaces"),
         ({**CARD_01, "url": ""}, "agent-card lacks url or supportedInterfaces"),
     ],

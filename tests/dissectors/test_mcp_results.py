@@ -41,7 +41,7 @@ def answer(made: HttpExchange) -> Answer:
 @pytest.mark.parametrize(
     ("value", "cause", "detail"),
     [
-        ({**AGREED, "protocolVersion": "2099-01-01"}, "version-mismatch", "initialize agreed on '2099-01-01'"),
+        ({**AGREED, "protocolVersion": "2099-01-01"}, "version-mismatch", "agreed on '2099-01-01'"),
         ({"protocolVersion": "2025-11-25"}, "malformed-metadata", "initialize result lacks capabilities, serverInfo"),
         ({**AGREED, "protocolVersion": 1}, "malformed-metadata", "initialize result lacks protocolVersion"),
         ([], "malformed-metadata", "initialize result is no object"),
