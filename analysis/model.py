@@ -121,13 +121,14 @@ class Exchange:
 
 NOTE_KINDS = frozenset(
     (
-        "repeat unchanged never-used unused-session session-lost re-initialized leaked-session probe-refused "
-        "optional-refused deferred-version-check stream-retry no-push-stream closed-early list-changed "
-        "catalogue-incomplete cursor-stuck duplicate-payload non-protocol-events unterminated-event "
-        "server-request-unanswered user-wait header-mismatch id-mismatch signed-card conformance rotated stalled "
-        "connection-reuse capture-duplicates retransmissions syn-retransmissions conflicting-segments offload "
-        "clock-steps"
-    ).split()
+        *("repeat", "unchanged", "never-used", "unused-session", "session-lost", "re-initialized"),
+        *("leaked-session", "probe-refused", "optional-refused", "deferred-version-check", "stream-retry"),
+        *("no-push-stream", "closed-early", "list-changed", "catalogue-incomplete", "cursor-stuck"),
+        *("duplicate-payload", "non-protocol-events", "unterminated-event", "server-request-unanswered"),
+        *("user-wait", "header-mismatch", "id-mismatch", "signed-card", "conformance", "rotated", "stalled"),
+        *("connection-reuse", "capture-duplicates", "retransmissions", "syn-retransmissions"),
+        *("conflicting-segments", "offload", "clock-steps"),
+    )
 )
 """Every kind of note; `docs/notes.md` says what each means. The list grows."""
 

@@ -94,7 +94,7 @@ def test_every_name_is_a_member_of_the_output(name: str) -> None:
 
 
 def test_a_kind_of_note_that_does_not_exist_is_told_with_the_nearest() -> None:
-    with pytest.raises(ExpressionError, match="no kind of note named 'repeats'; is notes.repeat meant"):
+    with pytest.raises(ExpressionError, match=r"no kind of note named 'repeats'; is notes.repeat meant"):
         parse("notes.repeats>0")
     with pytest.raises(ExpressionError, match="no kind of damage named 'hole'"):
         parse("damage.hole>0")
