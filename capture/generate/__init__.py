@@ -6,5 +6,5 @@ of that the file that stands beside the capture. Nothing here reads the capture:
 
 The two processes are started by the path of this folder (`__main__`), so each may run in an environment of its own with
 other SDK versions. For that the modules they use (all but `play`, `sniffer`, `proxy` and `truth`) need nothing but the
-standard library and the SDKs.
+standard library and the SDKs (and `hsa.capture.links.relay`, which needs nothing).
 """

@@ -1,6 +1,6 @@
 """Entry of the processes of a recording: `PYTHON path/to/this/folder client|counterpart|versions`.
 
-Run by path and not by name, so that an environment with pinned SDKs does not need hsa and what hsa needs: two empty
+Run by path and not by name, so that an environment with pinned SDKs does not need hsa and what hsa needs: two
 stand-ins take the places of the parent packages.
 """
 
@@ -18,9 +18,9 @@ PROCESSES = ("client", "counterpart", "versions")
 
 def _stand_in() -> None:
     folder = Path(__file__).resolve().parent
-    for name in ("hsa", "hsa.capture"):
+    for name, inside in (("hsa", []), ("hsa.capture", [str(folder.parent)])):
         parent = types.ModuleType(name)
-        parent.__path__ = []
+        parent.__path__ = inside
         sys.modules[name] = parent
     spec = importlib.util.spec_from_file_location(
         PACKAGE, folder / "__init__.py", submodule_search_locations=[str(folder)]

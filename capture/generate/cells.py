@@ -1,8 +1,9 @@
 """The cells that can be recorded: the paper's scenarios and the variants that wire captures need beside them.
 
 Names are `<scenario>.<protocol>[-<variant>]`. `s1` cold start, `s2` warm repeat, `s3` capability mismatch, `s4a` slow
-counterpart, `s4b` metadata truncated at 50 %, `s4c` version mismatch; `crowd` many clients at once behind one address,
-`pooled` the same through a reverse proxy that pools its connections.
+counterpart, `s4b` metadata truncated at 50 %, `s4c` version mismatch; `sweep` cold start over several round-trip
+times, `inventory` cold start with many capabilities; `crowd` many clients at once behind one address, `pooled` the same
+through a reverse proxy that pools its connections.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ AGENT = "echo-agent"
 FICTITIOUS_MCP = "2099-01-01"
 FICTITIOUS_A2A = "99.0.0"
 CROWD = 40
+INVENTORIES = (1, 10, 50, 200)
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +44,8 @@ class Cell:
     fault: str | None = None
     """What the counterpart does wrong: `slow`, `truncated`, `version`, `version-bare` (an MCP version error without the
     `requested` member, as the paper's counterpart sent it)."""
+    inventory: int = 1
+    """Capabilities that the counterpart serves: tools, skills or agents."""
     at_once: bool = False
     """All clients start together; `runs` is their number."""
     pooled: bool = False
@@ -53,6 +57,15 @@ class Cell:
     def scenario(self) -> str:
         """The part of the name before the dot."""
         return self.name.partition(".")[0]
+
+
+VARIANTS: tuple[tuple[str, str, str | None], ...] = (
+    ("mcp-legacy", "mcp", "legacy"),
+    ("mcp-modern", "mcp", "auto"),
+    ("a2a", "a2a", None),
+    ("acp", "acp", None),
+)
+"""The paper's four: name, protocol, mode of the MCP client."""
 
 
 def _paper() -> list[Cell]:
@@ -75,17 +88,11 @@ def _paper() -> list[Cell]:
         Cell("s2.a2a", "warm repeat, card cached", "a2a", primed=True),
         Cell("s2.acp", "warm repeat, agent list cached", "acp", primed=True),
     ]
-    variants: list[tuple[str, str, str | None]] = [
-        ("mcp-legacy", "mcp", "legacy"),
-        ("mcp-modern", "mcp", "auto"),
-        ("a2a", "a2a", None),
-        ("acp", "acp", None),
-    ]
-    for name, protocol, mode in variants:
+    for name, protocol, mode in VARIANTS:
         cells.append(Cell(f"s3.{name}", "the client needs `translate`", protocol, mode, require="translate"))
-    for name, protocol, mode in variants:
+    for name, protocol, mode in VARIANTS:
         cells.append(Cell(f"s4a.{name}", "every response delayed", protocol, mode, fault="slow"))
-    for name, protocol, mode in variants:
+    for name, protocol, mode in VARIANTS:
         cells.append(Cell(f"s4b.{name}", "metadata truncated at 50 %", protocol, mode, fault="truncated"))
     cells += [
         Cell("s4c.mcp-legacy", f"only version {FICTITIOUS_MCP}", "mcp", "legacy", fault="version"),
@@ -101,6 +108,15 @@ def _paper() -> list[Cell]:
         ),
         Cell("s4c.a2a", f"card names version {FICTITIOUS_A2A}", "a2a", fault="version"),
     ]
+    return cells
+
+
+def _series() -> list[Cell]:
+    cells = [Cell(f"sweep.{name}", "cold start", protocol, mode, default_runs=20) for name, protocol, mode in VARIANTS]
+    for name, protocol, mode in VARIANTS:
+        for size in INVENTORIES:
+            about = f"cold start, {size} capabilit{'y' if size == 1 else 'ies'}"
+            cells.append(Cell(f"inventory.{name}-{size}", about, protocol, mode, inventory=size))
     return cells
 
 
@@ -151,7 +167,7 @@ def _crowds() -> list[Cell]:
     ]
 
 
-CELLS: dict[str, Cell] = {cell.name: cell for cell in (*_paper(), *_transports(), *_crowds())}
+CELLS: dict[str, Cell] = {cell.name: cell for cell in (*_paper(), *_series(), *_transports(), *_crowds())}
 """Every cell by its name, in the order in which they are listed."""
 
 

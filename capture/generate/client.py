@@ -1,8 +1,8 @@
 """The client process: one contact after the other (or all at once), each with a fresh client and pool.
 
 A contact is timed with the client's clock from just before its first move to the moment when it could send its first
-task; one task follows. Its HTTP client is made before that: loading the certificates would be most of the time. The
-priming contact of a warm cell is not timed.
+task; one task follows. Its HTTP client is made before that, and timed apart: loading the certificates would be most of
+the time. The priming contact of a warm cell is not timed. Where the link is a relay, each contact has a fresh one.
 """
 
 from __future__ import annotations
@@ -10,21 +10,24 @@ from __future__ import annotations
 import asyncio
 import gc
 import logging
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, contextmanager
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any, Protocol
+from urllib.parse import urlsplit
 
-from hsa.capture.generate.errand import Errand, Memory, Peer, say
+from hsa.capture.generate.errand import RELAY_SOURCE, Errand, Memory, Peer, say
 from hsa.capture.generate.ledger import Ledger
+from hsa.capture.links.relay import Traffic, relaying
 
 
 class Sdk(Protocol):
     """What a client module offers."""
 
     def open_http(self, errand: Errand) -> Any:
-        """A fresh HTTP client with a fresh pool, as the SDK makes it; an async context manager."""
+        """A fresh HTTP client with a fresh pool, of the kind `Errand.http`; an async context manager."""
 
     def connect(self, errand: Errand, mode: str | None, http: Any, memory: Memory) -> AbstractAsyncContextManager[Peer]:
         """Contact the counterpart over `http`. Raises what the SDK raises."""
@@ -51,6 +54,16 @@ def _cause(error: BaseException) -> BaseException:
     return error
 
 
+def _relay(errand: Errand) -> AbstractAsyncContextManager[Traffic]:
+    """A fresh relay between the client and the counterpart."""
+    assert errand.relay_delay_ms is not None
+    front, back = urlsplit(errand.url), urlsplit(errand.direct)
+    assert front.hostname and front.port and back.hostname and back.port
+    source = RELAY_SOURCE if sys.platform.startswith("linux") else None
+    delay_s = errand.relay_delay_ms / 1e3
+    return relaying((front.hostname, front.port), (back.hostname, back.port), delay_s, source)
+
+
 async def _contact(
     sdk: Sdk, errand: Errand, mode: str | None, memory: Memory, barrier: asyncio.Barrier | None
 ) -> dict[str, Any]:
@@ -59,7 +72,12 @@ async def _contact(
     told: dict[str, Any] = {"mode": mode, "outcome": "error", "error": None, "error_text": None, "task": None}
     try:
         async with AsyncExitStack() as stack:
+            relay = None
+            if errand.relay_delay_ms is not None and barrier is None:
+                relay = await stack.enter_async_context(_relay(errand))
+            making = time.perf_counter_ns()
             http = await stack.enter_async_context(ledger.watch(sdk.open_http(errand)))
+            told["http_ns"] = time.perf_counter_ns() - making
             session = sdk.connect(errand, mode, http, memory)
             if barrier is not None:
                 await barrier.wait()
@@ -68,6 +86,7 @@ async def _contact(
                 peer = await stack.enter_async_context(session)
             finally:
                 told["ready_ns"], told["took_ns"] = time.time_ns(), time.perf_counter_ns() - began
+                told["relay"] = asdict(relay) if relay is not None else None
                 told["at_ready"], told["opened_at_ready"] = ledger.page(), ledger.opened()
             require = errand.cell.require
             told["outcome"] = "ready" if require is None or require in peer.names else "rejected"
@@ -110,7 +129,8 @@ async def _play(errand: Errand) -> None:
     if errand.cell.primed:
         # A pinned client learns the version, and fills its cache, by an ordinary auto contact.
         mode = "auto" if errand.cell.mode == "pinned" else errand.cell.mode
-        primed = await _contact(sdk, errand, mode, memory, None)
+        straight = replace(errand, url=errand.direct or errand.url, relay_delay_ms=None)
+        primed = await _contact(sdk, straight, mode, memory, None)
         if primed["outcome"] != "ready":
             raise RuntimeError(f"the priming contact failed: {primed['error']}: {primed['error_text']}")
         say({"primed": primed})
@@ -118,8 +138,11 @@ async def _play(errand: Errand) -> None:
     modes = _modes(errand, total)
     if errand.cell.at_once:
         barrier = asyncio.Barrier(total)
-        with _quiet():
-            told = await asyncio.gather(*(_contact(sdk, errand, mode, Memory(), barrier) for mode in modes))
+        async with AsyncExitStack() as stack:
+            if errand.relay_delay_ms is not None:
+                await stack.enter_async_context(_relay(errand))
+            with _quiet():
+                told = await asyncio.gather(*(_contact(sdk, errand, mode, Memory(), barrier) for mode in modes))
         for record in told:
             say({"warmup": False, **record})
         return

@@ -15,12 +15,13 @@ import httpx
 from a2a.client import A2ACardResolver, ClientConfig, ClientFactory
 
 from hsa.capture.generate.errand import Errand, Memory, Peer
+from hsa.capture.generate.plain import plain_http
 from hsa.capture.generate.versions import major
 
 
 def open_http(errand: Errand) -> Any:
-    """A fresh HTTP client, set up as the SDK's own."""
-    return httpx.AsyncClient()
+    """A fresh HTTP client, set up as the SDK's own or a plain one."""
+    return plain_http() if errand.http == "httpx" else httpx.AsyncClient()
 
 
 @asynccontextmanager

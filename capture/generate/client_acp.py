@@ -11,10 +11,13 @@ from acp_sdk.client import Client
 
 from hsa.capture.generate.cells import AGENT
 from hsa.capture.generate.errand import Errand, Memory, Peer
+from hsa.capture.generate.plain import plain_http
 
 
 def open_http(errand: Errand) -> Any:
-    """A fresh HTTP client, set up as the SDK's own."""
+    """A fresh HTTP client, set up as the SDK's own or a plain one."""
+    if errand.http == "httpx":
+        return plain_http(errand.url)
     return httpx.AsyncClient(base_url=errand.url, timeout=None)
 
 

@@ -7,8 +7,9 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
-from hsa.capture.generate.cells import ECHO
+from hsa.capture.generate.cells import AGENT, ECHO
 from hsa.capture.generate.errand import Errand, Memory, Peer
+from hsa.capture.generate.plain import plain_http
 from hsa.capture.generate.versions import major
 
 importlib.import_module("mcp")  # before anything is timed
@@ -21,7 +22,9 @@ def _path(errand: Errand) -> str:
 
 
 def open_http(errand: Errand) -> Any:
-    """A fresh HTTP client, made by the SDK."""
+    """A fresh HTTP client, made by the SDK or a plain one."""
+    if errand.http == "httpx":
+        return plain_http()
     utils: Any = importlib.import_module("mcp.shared._httpx_utils")
     return utils.create_mcp_http_client()
 
@@ -63,7 +66,7 @@ async def connect(errand: Errand, mode: str | None, http: Any, memory: Memory) -
         transport,
         mode=PINNED if mode == "pinned" else mode or "auto",
         prior_discover=memory.discovered,
-        cache=CacheConfig(store=memory.cache, partition="anonymous", target_id=errand.url),
+        cache=CacheConfig(store=memory.cache, partition="anonymous", target_id=AGENT),
     )
     async with client:
         memory.discovered = memory.discovered or client.session.discover_result

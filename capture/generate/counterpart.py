@@ -23,6 +23,9 @@ from hsa.capture.generate.served import Served
 from hsa.capture.generate.versions import major
 
 HOUR_MS = 3_600_000
+ABOUT = "A minimal agent exposing a single echo capability for benchmarking."
+DOES = "Echo a message back verbatim."
+"""As the paper's counterparts describe themselves: the sizes of documents are held against its numbers."""
 
 
 def _mcp(errand: Errand) -> Any:
@@ -33,11 +36,12 @@ def _mcp(errand: Errand) -> Any:
 
     hint = CacheHint(ttl_ms=HOUR_MS, scope="public")
     hints: Any = {"tools/list": hint, "server/discover": hint} if errand.cell.hints else None
-    server: Any = MCPServer(AGENT, version="1.0.0", cache_hints=hints, log_level="ERROR")
-    _add_echo(server)
+    server: Any = MCPServer(AGENT, version="1.0.0", instructions=ABOUT, cache_hints=hints, log_level="ERROR")
+    _add_tools(server, errand)
     if errand.cell.server == "http+sse":
-        return server.sse_app()
+        return server.sse_app(host=errand.host)
     return server.streamable_http_app(
+        host=errand.host,  # it answers requests to this name only
         streamable_http_path="/mcp/" if errand.cell.server == "redirect" else "/mcp",
         json_response=errand.cell.server == "json",
         stateless_http=errand.cell.server == "stateless",
@@ -49,18 +53,25 @@ def _mcp_1(errand: Errand) -> Any:
     server = fastmcp.FastMCP(
         AGENT,
         log_level="ERROR",
+        host=errand.host,
         json_response=errand.cell.server == "json",
         stateless_http=errand.cell.server == "stateless",
     )
-    _add_echo(server)
+    _add_tools(server, errand)
     return server.streamable_http_app()
 
 
-def _add_echo(server: Any) -> None:
+def _names(first: str, errand: Errand) -> list[str]:
+    """As many names as the counterpart has capabilities; the first is the canonical one."""
+    return [first, *(f"{first}-{number}" for number in range(2, errand.cell.inventory + 1))]
+
+
+def _add_tools(server: Any, errand: Errand) -> None:
     def echo(text: str) -> str:
         return text
 
-    server.tool(name=ECHO, description="Echo a message back verbatim.")(echo)
+    for name in _names(ECHO, errand):
+        server.tool(name=name, description=DOES)(echo)
 
 
 def _a2a(errand: Errand) -> Any:
@@ -79,11 +90,11 @@ def _a2a(errand: Errand) -> Any:
         async def cancel(self, context: Any, event_queue: Any) -> None:
             raise NotImplementedError
 
-    version = FICTITIOUS_A2A if errand.cell.fault == "version" else "1.0"
+    version = FICTITIOUS_A2A if errand.cell.fault == "version" else "1.0.0"
     versions = [version, "0.3"] if errand.cell.server == "compatible" else [version]
     card = AgentCard(
         name=AGENT,
-        description="A minimal agent with one echo capability.",
+        description=ABOUT,
         supported_interfaces=[
             AgentInterface(url=f"{errand.url}/", protocol_binding="JSONRPC", protocol_version=each) for each in versions
         ],
@@ -91,7 +102,10 @@ def _a2a(errand: Errand) -> Any:
         capabilities=AgentCapabilities(streaming=True),
         default_input_modes=["text/plain"],
         default_output_modes=["text/plain"],
-        skills=[AgentSkill(id=ECHO, name="Echo", description="Echo a message back verbatim.", tags=["utility"])],
+        skills=[
+            AgentSkill(id=name, name=name.capitalize(), description=DOES, tags=["utility"])
+            for name in _names(ECHO, errand)
+        ],
     )
     handler = DefaultRequestHandler(agent_executor=Echo(), task_store=InMemoryTaskStore(), agent_card=card)
     routes = create_agent_card_routes(card)
@@ -103,12 +117,17 @@ def _acp(errand: Errand) -> Any:
     from acp_sdk.server import agent
     from acp_sdk.server.app import create_app
 
-    @agent(name=AGENT, description="Echo a message back verbatim.")
     async def echo(input: list[Any]) -> Any:
         for message in input:
             yield message
 
-    return create_app(echo)
+    text = ["text/plain"]
+    return create_app(
+        *(
+            agent(name=name, description=ABOUT, input_content_types=text, output_content_types=text)(echo)
+            for name in _names(AGENT, errand)
+        )
+    )
 
 
 async def _serve(errand: Errand, listener: socket.socket) -> None:
@@ -145,8 +164,8 @@ def main() -> int:
     # With the protocol named, asyncio sets TCP_NODELAY on what it accepts; without, answers wait 40 ms for an ACK.
     listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    listener.bind(("127.0.0.1", errand.port))
+    listener.bind((errand.host, errand.port))
     if not errand.url:
-        errand = replace(errand, url=f"http://127.0.0.1:{listener.getsockname()[1]}")
+        errand = replace(errand, url=f"http://{errand.host}:{listener.getsockname()[1]}")
     asyncio.run(_serve(errand, listener))
     return 0

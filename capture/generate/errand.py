@@ -10,6 +10,13 @@ from typing import Any
 
 from hsa.capture.generate.cells import Cell
 
+LOOPBACK = "127.0.0.1"
+RELAY_SOURCE = "127.0.0.2"
+"""Where a relay dials from, so that a recording can leave its connections to the counterpart out."""
+HTTP = ("sdk", "httpx")
+"""`sdk`: the HTTP client that the SDK itself makes. `httpx`: a plain `httpx.AsyncClient` that follows redirects, handed
+to the SDK as the paper's harness does (the MCP SDK then never gets its listening stream, and does not say so)."""
+
 
 @dataclass(frozen=True, slots=True)
 class Errand:
@@ -24,6 +31,14 @@ class Errand:
     warmups: int = 0
     slow_ms: float = 0.0
     """Delay of each response of a slow counterpart, ms."""
+    host: str = LOOPBACK
+    """Address on which the counterpart listens."""
+    direct: str = ""
+    """The counterpart's own URL, where something stands at `url`; the priming contact goes there."""
+    relay_delay_ms: float | None = None
+    """The client process opens a relay at `url` for each contact, which holds back each chunk for so long."""
+    http: str = "sdk"
+    """Whose HTTP client is used, of `HTTP`."""
 
     def line(self) -> str:
         """As one line of JSON."""

@@ -55,8 +55,14 @@ class Request:
     """Bytes written: head and body."""
     bytes_down: int = 0
     """Bytes read: head, framing and body."""
+    head_bytes: int | None = None
+    """Of `bytes_down`: the final answer's status line and headers."""
+    content_type: str | None = None
+    """Of the answer."""
     start_ns: int | None = None
     """Client clock before the first byte was written (a new connection is opened before that)."""
+    headers_ns: int | None = None
+    """Client clock when the answer's headers had been read."""
     end_ns: int | None = None
     """Client clock when the last byte of the answer was read."""
     repeats: str | None = None
@@ -99,7 +105,7 @@ class Ledger:
             elif name == "send_request_headers.started":
                 _current.set(entry)
             elif name == "receive_response_headers.complete":
-                entry.status = info["return_value"][1]
+                _note_answer(entry, info["return_value"])
             elif name.endswith(".failed") and entry.status is None:
                 entry.error = type(info["exception"]).__name__
 
@@ -134,6 +140,19 @@ class Ledger:
             await aclose()
 
         stream.read, stream.write, stream.aclose = counted_read, counted_write, counted_close
+
+
+def _note_answer(entry: Request, answer: Any) -> None:
+    """`answer` is what httpcore read: version, status, reason, header pairs; the last two for HTTP/1.1 only."""
+    entry.headers_ns = time.time_ns()
+    if len(answer) == 4:
+        version, entry.status, reason, headers = answer
+        line = len(version) + len(str(entry.status)) + len(reason) + 4  # two spaces, CR LF
+        entry.head_bytes = line + sum(len(name) + len(value) + 4 for name, value in headers) + 2
+    else:
+        entry.status, headers = answer[-2:]
+    found = [value for name, value in headers if name.lower() == b"content-type"]
+    entry.content_type = found[0].decode("latin-1") if found else None
 
 
 def _describe(request: Any, body: bytes) -> Request:

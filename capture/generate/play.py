@@ -1,7 +1,9 @@
 """Play a cell: counterpart, recorder and client together, and what they leave in a folder.
 
-The counterpart is a process of its own that outlives all contacts, as a service would; the client is another. Whatever
-goes wrong, or when the person interrupts, both end, the recorder stops and half-made files are taken away.
+The counterpart is a process of its own that outlives all contacts, as a service would; the client is another. What is
+recorded are the client's packets: on a path at the client's end, with a relay between the client and whom it talks to
+(the relay, and the counterpart where its card leads there). Whatever goes wrong, or when the person interrupts, both
+end, the recorder stops and half-made files are taken away.
 """
 
 from __future__ import annotations
@@ -13,19 +15,24 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from importlib import metadata
 from pathlib import Path
 from typing import IO, Any
 
 from hsa.capture.generate import proxy, truth
 from hsa.capture.generate.cells import Cell
-from hsa.capture.generate.errand import Errand
+from hsa.capture.generate.errand import LOOPBACK, Errand
+from hsa.capture.generate.place import Place, place
 from hsa.capture.generate.sniffer import SETTLE_S, Sniffer, sniff
+from hsa.capture.links.link import LOCAL, Link
 
 FOLDER = Path(__file__).resolve().parent
 STOP_S = 10.0
+RELAYED_PORT = 9300
+"""Of a counterpart behind a relay, if it is free: the size of an agent card depends on the digits of its URL."""
 _SDKS = {"mcp": "mcp", "a2a": "a2a", "acp": "acp_sdk"}
 
 
@@ -45,6 +52,17 @@ class Setting:
     """Delay of a slow counterpart's responses, ms."""
     port: int = 0
     """Where clients go; 0 lets the system choose."""
+    link: Link = LOCAL
+    """What lies between client and counterpart."""
+    http: str = "sdk"
+    """Whose HTTP client is used, of `errand.HTTP`."""
+    sdk: str = "newest"
+    """Name of the set of SDK versions, for the truth."""
+
+    def of(self, link: Link, runs: int, warmups: int) -> Setting:
+        """The same for another link and number of contacts."""
+        return replace(self, link=link, runs=runs, warmups=warmups)
+
     client_python: str = sys.executable
     """Interpreter of the client process: another environment has other SDK versions."""
     counterpart_python: str = sys.executable
@@ -80,8 +98,11 @@ def missing(cells: list[Cell]) -> list[str]:
 def play(cell: Cell, folder: Path, setting: Setting, step: Callable[[str], None] = lambda _: None) -> Recording:
     """Play a cell and leave capture and truth in `folder`; `step` is told each contact as it happens.
 
-    Raises FileExistsError rather than write over a file, PlayFailed, `sniffer.CannotRecord` and `proxy.NoProxy`.
+    Raises FileExistsError rather than write over a file, PlayFailed, `sniffer.CannotRecord`, `proxy.NoProxy` and
+    `links.namespaces.CannotLink`.
     """
+    if cell.pooled and setting.link.kind != "local":
+        raise PlayFailed(f"a pooled cell is there on a local link only, not on {setting.link.name}")
     folder.mkdir(parents=True, exist_ok=True)
     captures, others = names(cell)
     for name in captures + others:
@@ -102,21 +123,26 @@ def _play(cell: Cell, folder: Path, setting: Setting, step: Callable[[str], None
     warmups = 0 if cell.at_once else setting.warmups
     served: list[dict[str, Any]] = []
     log: list[dict[str, Any]] = []
+    began = datetime.now(UTC)
     with ExitStack() as stack:
-        front = setting.port or (proxy.free_port() if cell.pooled else 0)
-        url = f"http://127.0.0.1:{front}" if front else ""
-        waiting = Errand(cell, url, 0 if cell.pooled else front, slow_ms=setting.slow_ms)
-        ports = [stack.enter_context(_counterpart(setting.counterpart_python, waiting, served))]
+        where = stack.enter_context(place(setting.link))
+        waiting, going, ports = _errands(cell, setting, where, runs, warmups)
+        counterpart = stack.enter_context(
+            _counterpart(setting.counterpart_python, waiting, served, where.server_side())
+        )
         if cell.pooled:
             scratch = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="hsa-nginx-")))
-            nginx = stack.enter_context(proxy.running(scratch, front, ports[0]))
-            ports.insert(0, front)
-        going = Errand(cell, f"http://127.0.0.1:{ports[0]}", 0, runs, warmups, setting.slow_ms)
+            nginx = stack.enter_context(proxy.running(scratch, ports[0], counterpart))
+        ports.append(counterpart)
+        own = f"http://{where.host}:{counterpart}"
+        going = replace(going, direct=own, url=going.url or own)
         with ExitStack() as recording:
+            sides = [ports[:1], ports[1:]] if cell.pooled else [ports]
             sniffers = [
-                recording.enter_context(_sniffing(file, port, made)) for file, port in zip(captures, ports, strict=True)
+                recording.enter_context(_sniffing(file, side, where, made))
+                for file, side in zip(captures, sides, strict=True)
             ]
-            primed, told = _contacts(setting.client_python, going, step)
+            primed, told = _contacts(setting.client_python, going, step, where.client_side())
             time.sleep(SETTLE_S)
         if cell.pooled:
             log = proxy.read_log(nginx.log)
@@ -126,14 +152,36 @@ def _play(cell: Cell, folder: Path, setting: Setting, step: Callable[[str], None
         "hsa": metadata.version("hsa"),
         "recorder": sniffers[0].tool,
         "dropped": sum(n for n in dropped if n is not None) if None not in dropped else None,
+        "sdk": setting.sdk,
+        "http": setting.http,
         "client": _versions(setting.client_python),
         "counterpart": _versions(setting.counterpart_python),
     }
     document = truth.compose(cell, captures, ports, told, primed, made_with, setting.slow_ms)
+    document["recorded"] = began.isoformat(timespec="seconds")
+    document["link"] = setting.link.document()
+    if where.ends is not None:
+        document["link"]["packets"] = dict(zip(("up", "down"), where.ends.counts[0], strict=True))
     if cell.pooled:
         document["pool"] = truth.join_pool(document, log, served)
     _write(truth_file, truth.text(document), made)
     return Recording(cell, captures, truth_file, document)
+
+
+def _errands(cell: Cell, setting: Setting, where: Place, runs: int, warmups: int) -> tuple[Errand, Errand, list[int]]:
+    """What counterpart and client are to do, and the ports on which something stands before the counterpart."""
+    common = Errand(cell, "", slow_ms=setting.slow_ms, host=where.host, http=setting.http)
+    going = replace(common, runs=runs, warmups=warmups)
+    if setting.link.kind == "relay":
+        port = setting.port or proxy.free_port()
+        front = f"http://{LOOPBACK}:{port}"
+        back = RELAYED_PORT if proxy.is_free(RELAYED_PORT) else 0
+        return replace(common, port=back), replace(going, url=front, relay_delay_ms=setting.link.rtt_ms / 2), [port]
+    if cell.pooled:
+        port = setting.port or proxy.free_port()
+        front = f"http://{LOOPBACK}:{port}"
+        return replace(common, url=front), replace(going, url=front), [port]
+    return replace(common, port=setting.port), going, []
 
 
 def _write(file: Path, text: str, made: list[Path]) -> None:
@@ -143,8 +191,9 @@ def _write(file: Path, text: str, made: list[Path]) -> None:
 
 
 @contextmanager
-def _sniffing(file: Path, port: int, made: list[Path]) -> Iterator[Sniffer]:
-    sniffer = sniff(file, [port])
+def _sniffing(file: Path, ports: list[int], where: Place, made: list[Path]) -> Iterator[Sniffer]:
+    with where.client_side():
+        sniffer = sniff(file, ports, where.interface, where.without)
     made.append(file)
     try:
         yield sniffer
@@ -153,20 +202,23 @@ def _sniffing(file: Path, port: int, made: list[Path]) -> Iterator[Sniffer]:
 
 
 @contextmanager
-def _process(python: str, role: str) -> Iterator[tuple[subprocess.Popen[str], IO[str]]]:
+def _process(
+    python: str, role: str, where: AbstractContextManager[None]
+) -> Iterator[tuple[subprocess.Popen[str], IO[str]]]:
     """A process of the recording and the file of its complaints. It does not outlive the block.
 
     It has a session of its own, so that Ctrl-C on the terminal reaches only us, and ends when its input does.
     """
     with tempfile.TemporaryFile("w+") as complaints:
-        process = subprocess.Popen(
-            [python, str(FOLDER), role],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=complaints,
-            text=True,
-            start_new_session=True,
-        )
+        with where:
+            process = subprocess.Popen(
+                [python, str(FOLDER), role],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=complaints,
+                text=True,
+                start_new_session=True,
+            )
         try:
             yield process, complaints
         finally:
@@ -193,9 +245,11 @@ def _why(role: str, complaints: IO[str]) -> PlayFailed:
 
 
 @contextmanager
-def _counterpart(python: str, errand: Errand, served: list[dict[str, Any]]) -> Iterator[int]:
+def _counterpart(
+    python: str, errand: Errand, served: list[dict[str, Any]], where: AbstractContextManager[None]
+) -> Iterator[int]:
     """A counterpart that listens; its port. What it served stands in `served` after a block that ended well."""
-    with _process(python, "counterpart") as (process, complaints):
+    with _process(python, "counterpart", where) as (process, complaints):
         assert process.stdin is not None and process.stdout is not None
         _start(process, errand)
         first = process.stdout.readline()
@@ -208,11 +262,11 @@ def _counterpart(python: str, errand: Errand, served: list[dict[str, Any]]) -> I
 
 
 def _contacts(
-    python: str, errand: Errand, step: Callable[[str], None]
+    python: str, errand: Errand, step: Callable[[str], None], where: AbstractContextManager[None]
 ) -> tuple[dict[str, Any] | None, list[dict[str, Any]]]:
     """Let the client process carry out its errand; the priming contact, if any, and the others."""
     primed, told = None, []
-    with _process(python, "client") as (process, complaints):
+    with _process(python, "client", where) as (process, complaints):
         assert process.stdout is not None
         _start(process, errand)
         for line in process.stdout:

@@ -1,4 +1,4 @@
-"""Packets of some ports of the loopback interface, into a file: tcpdump, else dumpcap, else scapy's sniffer.
+"""Packets of some ports of an interface, into a file: tcpdump, else dumpcap, else scapy's sniffer.
 
 Recording needs a privilege (root, CAP_NET_RAW, or dumpcap's own), and which tool has it cannot be told beforehand: each
 is tried until one says that it listens. The file is opened here, so a tool that drops its privileges can still write.
@@ -53,8 +53,10 @@ def loopback() -> str:
     return "lo" if sys.platform.startswith("linux") else "lo0"
 
 
-def sniff(file: Path, ports: Sequence[int]) -> Sniffer:
-    """Start recording TCP of `ports` on the loopback interface into a new pcap file.
+def sniff(file: Path, ports: Sequence[int], interface: str | None = None, without: str | None = None) -> Sniffer:
+    """Start recording TCP of `ports` on an interface (None: loopback) into a new pcap file.
+
+    Packets from and to the address `without` are left out.
 
     Raises FileExistsError when the file is there already, CannotRecord when nothing can record.
     """
@@ -65,7 +67,7 @@ def sniff(file: Path, ports: Sequence[int]) -> Sniffer:
                 out.seek(0)
                 out.truncate()
                 try:
-                    return Sniffer(*begin(out, ports))
+                    return Sniffer(*begin(out, _Wanted(interface or loopback(), ports, without)))
                 except (OSError, RuntimeError, subprocess.SubprocessError) as error:
                     reasons.append(str(error))
             hint = "run as root, or install tcpdump or dumpcap with the right to capture"
@@ -75,18 +77,28 @@ def sniff(file: Path, ports: Sequence[int]) -> Sniffer:
             raise
 
 
-def _tcpdump(out: BinaryIO, ports: Sequence[int]) -> tuple[str, Callable[[], int | None]]:
-    options = ["-i", loopback(), "-n", "-U", "-s", "0", "-B", "16384", "-w", "-"]
+@dataclass(frozen=True, slots=True)
+class _Wanted:
+    """What to record."""
+
+    interface: str
+    ports: Sequence[int]
+    without: str | None
+
+    def filter(self) -> str:
+        """In the language of libpcap."""
+        ports = " or ".join(f"tcp port {port}" for port in self.ports)
+        return f"({ports}) and not host {self.without}" if self.without else ports
+
+
+def _tcpdump(out: BinaryIO, wanted: _Wanted) -> tuple[str, Callable[[], int | None]]:
+    options = ["-i", wanted.interface, "-n", "-U", "-s", "0", "-B", "16384", "-w", "-"]
     precise = ["--nano"] if sys.platform.startswith("linux") else []
-    return _tool("tcpdump", [*options, *precise, _filter(ports)], out, b"listening on")
+    return _tool("tcpdump", [*options, *precise, wanted.filter()], out, b"listening on")
 
 
-def _dumpcap(out: BinaryIO, ports: Sequence[int]) -> tuple[str, Callable[[], int | None]]:
-    return _tool("dumpcap", ["-i", loopback(), "-P", "-w", "-", "-f", _filter(ports)], out, b"File: ")
-
-
-def _filter(ports: Sequence[int]) -> str:
-    return " or ".join(f"tcp port {port}" for port in ports)
+def _dumpcap(out: BinaryIO, wanted: _Wanted) -> tuple[str, Callable[[], int | None]]:
+    return _tool("dumpcap", ["-i", wanted.interface, "-P", "-w", "-", "-f", wanted.filter()], out, b"File: ")
 
 
 def _tool(name: str, arguments: list[str], out: BinaryIO, listening: bytes) -> tuple[str, Callable[[], int | None]]:
@@ -134,21 +146,23 @@ def _version(path: str) -> str:
     return first[0].strip().rstrip(".") if first else Path(path).name
 
 
-def _scapy(out: BinaryIO, ports: Sequence[int]) -> tuple[str, Callable[[], int | None]]:
+def _scapy(out: BinaryIO, wanted: _Wanted) -> tuple[str, Callable[[], int | None]]:
     import scapy
     from scapy.config import conf
-    from scapy.layers.inet import TCP
+    from scapy.layers.inet import IP, TCP
     from scapy.sendrecv import AsyncSniffer
     from scapy.utils import PcapWriter
 
-    wanted = frozenset(ports)
+    ports = frozenset(wanted.ports)
 
     def relevant(packet: Any) -> bool:
-        return TCP in packet and not wanted.isdisjoint((packet[TCP].sport, packet[TCP].dport))
+        if TCP not in packet or ports.isdisjoint((packet[TCP].sport, packet[TCP].dport)):
+            return False
+        return wanted.without is None or IP not in packet or wanted.without not in (packet[IP].src, packet[IP].dst)
 
     # A raw socket shows a loopback packet twice, going out and coming in; one that can also send leaves the first out.
     try:
-        source = conf.L2socket(iface=loopback(), promisc=False)
+        source = conf.L2socket(iface=wanted.interface, promisc=False)
     except Exception as error:  # what the platform raises
         raise OSError(f"scapy: {error}") from None
     writer = PcapWriter(os.fdopen(os.dup(out.fileno()), "wb"), sync=True, nano=True)

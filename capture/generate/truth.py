@@ -70,6 +70,7 @@ def weigh(told: dict[str, Any], protocol: str) -> dict[str, Any]:
         "phases": {name: n for name in _HANDSHAKE if (n := sum(phase(request) == name for request in answered))},
         "tasks": sum(phase(request) == "task" and not _redirected(request) for request in told["requests"]),
         "time_to_ready_ms": round(told["took_ns"] / 1e6, 3),
+        "http_ms": round(told["http_ns"] / 1e6, 3) if "http_ns" in told else None,
         "wire_ms": round((max(ends) - min(starts)) / 1e6, 3) if starts and ends else None,
     }
 
@@ -89,8 +90,8 @@ def _retries(requests: list[dict[str, Any]]) -> int:
     return count
 
 
-def _one(values: list[Any]) -> Any:
-    """The value that all share; a sorted list of the different ones where they do not."""
+def common(values: list[Any]) -> Any:
+    """The value that all share, or a sorted list of the different ones where they do not."""
     distinct = [json.loads(text) for text in sorted({json.dumps(value, sort_keys=True) for value in values})]
     return distinct[0] if len(distinct) == 1 else distinct
 
@@ -107,18 +108,28 @@ def _group(mode: str | None, runs: list[dict[str, Any]]) -> dict[str, Any]:
     return {
         "mode": mode,
         "runs": len(runs),
-        **{name: _one([run[name] for run in runs]) for name in same + more},
+        **{name: common([run[name] for run in runs]) for name in same + more},
         "bytes_up": sorted({run["bytes_up"] for run in runs}),
         "bytes_down": sorted({run["bytes_down"] for run in runs}),
         "time_to_ready_ms_median": _median([run["time_to_ready_ms"] for run in measured]),
         "wire_ms_median": _median([run["wire_ms"] for run in measured]),
+        "http_ms_median": _median([run["http_ms"] for run in measured]),
+        **_relayed(measured),
     }
+
+
+def _relayed(runs: list[dict[str, Any]]) -> dict[str, Any]:
+    """What relays had counted at the moment of readiness; nothing where there was none."""
+    counted = [run["relay"] for run in runs if run.get("relay")]
+    names = ("connections", "bytes_up", "bytes_down", "chunks_up", "chunks_down")
+    return {f"relay_{name}": sorted({each[name] for each in counted}) for name in names} if counted else {}
 
 
 def _contact(record: dict[str, Any], protocol: str) -> dict[str, Any]:
     kept = ("mode", "warmup", "start_ns", "ready_ns", "end_ns", "version", "names", "task", "error_text")
     return {
         **{name: record.get(name) for name in kept},
+        **({"relay": record["relay"]} if record.get("relay") else {}),
         **weigh(record, protocol),
         "requests": [{**request, "phase": phase(request)} for request in record["requests"]],
         "tcp": record["connections"],
@@ -143,13 +154,13 @@ def compose(
         "cell": cell.name,
         "about": cell.about,
         "scenario": cell.scenario,
-        "network": "local",
         "port": ports[0],
-        "back_port": ports[1] if cell.pooled else None,
+        "back_port": ports[1] if len(ports) > 1 else None,
         "protocol": cell.protocol,
         "server": cell.server,
         "require": cell.require,
         "fault": cell.fault,
+        "inventory": cell.inventory,
         "slow_ms": slow_ms if cell.fault == "slow" else None,
         "primed": primed is not None,
         "runs": len(each),

@@ -24,6 +24,7 @@ from click.testing import CliRunner
 from hsa.capture.generate import proxy, sniffer, truth
 from hsa.capture.generate.cells import CELLS, Cell, select
 from hsa.capture.generate.faults import Faulty
+from hsa.capture.generate.groups import GROUPS
 from hsa.capture.generate.ledger import Ledger
 from hsa.capture.generate.play import Setting, missing, play
 from hsa.capture.generate.sniffer import CannotRecord, sniff
@@ -104,7 +105,8 @@ def test_client_clock_agrees_with_the_packets(file: Path) -> None:
 
 
 def test_recordings_hold_every_scenario() -> None:
-    assert {file.name.partition(".")[0] for file in TRUTHS} == {cell.scenario for cell in CELLS.values()}
+    long_series = {"sweep", "inventory"}
+    assert {file.name.partition(".")[0] for file in TRUTHS} == {cell.scenario for cell in CELLS.values()} - long_series
 
 
 @pytest.mark.parametrize(
@@ -255,7 +257,9 @@ def test_interrupt_leaves_no_process_and_no_file(how: signal.Signals, moment: st
 def test_list_shows_every_cell() -> None:
     result = CliRunner().invoke(capture, ["generate", "--list"])
     assert result.exit_code == 0
-    assert [line.split()[0] for line in result.output.splitlines()] == list(CELLS)
+    cells, groups = result.output.split("\nGroups (--group):\n")
+    assert [line.split()[0] for line in cells.splitlines()] == list(CELLS)
+    assert [line.split()[0] for line in groups.splitlines()] == list(GROUPS)
 
 
 @pytest.mark.parametrize(
@@ -265,6 +269,12 @@ def test_list_shows_every_cell() -> None:
         (["generate", "s1"], "no folder given"),
         (["generate", "s9.x", "-o", "there"], "no cell 's9.x'"),
         (["generate", "s1", "-n", "0", "-o", "there"], "0"),
+        (["generate", "s1", "--group", "s1", "-o", "there"], "not both"),
+        (["generate", "--group", "s9", "-o", "there"], "no group 's9'"),
+        (["generate", "s1", "--link", "relay", "--link", "path", "-o", "there"], "several links are for groups"),
+        (["generate", "s1", "--link", "relay", "--loss", "1", "-o", "there"], "a relay link has no loss"),
+        (["generate", "s1", "--rtt", "50", "-o", "there"], "a local link has no delay"),
+        (["generate", "--group", "s1", "--link", "path", "--rtt", "-1", "-o", "there"], "round-trip time"),
     ],
 )
 def test_wrong_usage(arguments: list[str], said: str) -> None:

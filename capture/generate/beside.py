@@ -1,0 +1,64 @@
+"""The same cells over a path and over a relay with the same round-trip time, side by side.
+
+A path charges one round trip for each connection that opens and one for each exchange. A relay charges half a round
+trip for each chunk that it forwards, and nothing for connections. What their times to ready should differ by can be
+counted: with the paper's plain HTTP client everything in a handshake waits for what came before; an SDK's own client
+may open a listening stream meanwhile, whose chunks cannot be told apart, and then nothing is expected.
+"""
+
+from __future__ import annotations
+
+import statistics
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Beside:
+    """One cell over both."""
+
+    cell: str
+    rtt_ms: float
+    relay_ms: float
+    """Median time to ready (or to rejection or failure) over the relay, ms."""
+    path_ms: float
+    expected_ms: float | None
+    """By how much the path should take longer; None where it cannot be counted."""
+
+    @property
+    def difference_ms(self) -> float:
+        """By how much the path took longer."""
+        return self.path_ms - self.relay_ms
+
+
+def beside(documents: list[dict[str, Any]]) -> list[Beside]:
+    """The cells that are among these truths over both kinds of link, plain but for their round-trip time."""
+    found: dict[tuple[str, float], dict[str, dict[str, Any]]] = {}
+    for document in documents:
+        link = document["link"]
+        if link["name"] == f"{link['kind']}-{link['rtt_ms']:g}ms":
+            found.setdefault((document["cell"], link["rtt_ms"]), {})[link["kind"]] = document
+    return [
+        Beside(cell, rtt_ms, _median(kinds["relay"]), _median(kinds["path"]), _expected(kinds, rtt_ms))
+        for (cell, rtt_ms), kinds in found.items()
+        if {"relay", "path"} <= kinds.keys()
+    ]
+
+
+def _measured(document: dict[str, Any]) -> list[dict[str, Any]]:
+    return [run for run in document["each"] if not run["warmup"]]
+
+
+def _median(document: dict[str, Any]) -> float:
+    return float(statistics.median(run["time_to_ready_ms"] for run in _measured(document)))
+
+
+def _expected(kinds: dict[str, dict[str, Any]], rtt_ms: float) -> float | None:
+    paths, relays = _measured(kinds["path"]), _measured(kinds["relay"])
+    if any(run["streams"] or run["outcome"] == "error" for run in paths + relays) or not all(
+        run.get("relay") for run in relays
+    ):
+        return None
+    charged = statistics.median(run["connections"] + run["round_trips"] for run in paths)
+    chunks = statistics.median(run["relay"]["chunks_up"] + run["relay"]["chunks_down"] for run in relays)
+    return float(charged - chunks / 2) * rtt_ms
