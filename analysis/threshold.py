@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import operator
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
 from math import isfinite, nan
@@ -81,8 +81,9 @@ class Junction:
 Expression = Comparison | Junction
 
 
-def parse(text: str) -> Expression:
-    """The expression in `text`. Raises `ExpressionError` for anything that is none, also for an unknown name."""
+def parse(text: str, check: Callable[[str], None] | None = None) -> Expression:
+    """The expression in `text`. `check` raises `ExpressionError` for a name that is not known (None: the names of an
+    analysis). Raises `ExpressionError` for anything that is none, also for an unknown name."""
     if len(text) > LENGTH_LIMIT:
         raise ExpressionError(f"the expression is longer than {LENGTH_LIMIT} characters")
     tokens: list[str] = []
@@ -96,18 +97,30 @@ def parse(text: str) -> Expression:
     expression, rest = _any(tokens, 0)
     if rest:
         raise ExpressionError(f"{rest[0]!r} is left over")
+    for comparison in _comparisons(expression):
+        (check or _check)(comparison.name)
     return expression
 
 
-def passed(expression: Expression, analysis: Mapping[str, Any]) -> list[str]:
-    """What in `analysis` (the dictionary of `output.analysis_json`) passed the threshold, one line each; empty when it
-    was not passed."""
+def passed(
+    expression: Expression, analysis: Mapping[str, Any], hits: Callable[[Comparison, Any], Iterable[str]] | None = None
+) -> list[str]:
+    """What in `analysis` (the dictionary of `output.analysis_json`, or what `hits` understands) passed the threshold,
+    one line each; empty when it was not passed."""
     if isinstance(expression, Comparison):
-        return list(_hits(expression, analysis))
-    found = [passed(part, analysis) for part in expression.parts]
+        return list((hits or _hits)(expression, analysis))
+    found = [passed(part, analysis, hits) for part in expression.parts]
     if expression.word == "and" and not all(found):
         return []
     return [line for lines in found for line in lines]
+
+
+def _comparisons(expression: Expression) -> Iterator[Comparison]:
+    if isinstance(expression, Comparison):
+        yield expression
+    else:
+        for part in expression.parts:
+            yield from _comparisons(part)
 
 
 def _any(tokens: list[str], depth: int) -> tuple[Expression, list[str]]:
@@ -139,7 +152,6 @@ def _one(tokens: list[str], depth: int) -> tuple[Expression, list[str]]:
     if len(tokens) < 3 or tokens[1] not in OPERATORS:
         raise ExpressionError("a comparison is a name, an operator and a number, such as handshakes.error>0")
     name, sign, value = tokens[:3]
-    _check(name)
     try:
         number = float(value)
     except ValueError:

@@ -24,6 +24,7 @@ COMMANDS = {
     "exchanges": "every HTTP exchange, one JSON object a line",
     "verify": "where hsa and tshark read a capture differently",
     "extract": "the packets of one handshake or session as a file",
+    "diff": "two captures or folders compared, for people and for CI",
     "capture": "record captures, generate them from the real SDKs",
 }
 """Command to its line of help; the command is the function of that name in the module of that name."""
