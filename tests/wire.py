@@ -38,7 +38,7 @@ def read(file: Path, port: int) -> dict[int, Wire]:
     """Connections to `port`, by the client's port."""
     data = gzip.decompress(file.read_bytes()) if file.suffix == ".gz" else file.read_bytes()
     scale = {0xA1B23C4D: 1, 0xA1B2C3D4: 1000}[struct.unpack_from("<I", data)[0]]
-    assert struct.unpack_from("<I", data, 20)[0] == 1, "Ethernet"
+    ip = {1: 14, 101: 0}[struct.unpack_from("<I", data, 20)[0]]  # Ethernet, or nothing before the IP header
     wires: dict[int, Wire] = {}
     at = 24
     while at < len(data):
@@ -46,9 +46,9 @@ def read(file: Path, port: int) -> dict[int, Wire]:
         packet = data[at + 16 : at + 16 + captured]
         at += 16 + captured
         t_ns = seconds * 1_000_000_000 + fraction * scale
-        header = 14 + (packet[14] & 15) * 4
+        header = ip + (packet[ip] & 15) * 4
         source, target, seq = struct.unpack_from(">HHI", packet, header)
-        payload = struct.unpack_from(">H", packet, 16)[0] + 14 - header - (packet[header + 12] >> 4) * 4
+        payload = struct.unpack_from(">H", packet, ip + 2)[0] + ip - header - (packet[header + 12] >> 4) * 4
         wire = wires.setdefault(source if target == port else target, Wire(first_ns=t_ns))
         wire.last_ns = t_ns
         if target == port and packet[header + 13] & 2 and wire.syn_ns is None:

@@ -2,8 +2,9 @@
 
 A path charges one round trip for each connection that opens and one for each exchange. A relay charges half a round
 trip for each chunk that it forwards, and nothing for connections. What their times to ready should differ by can be
-counted: with the paper's plain HTTP client everything in a handshake waits for what came before; an SDK's own client
-may open a listening stream meanwhile, whose chunks cannot be told apart, and then nothing is expected.
+counted, for in these handshakes each exchange waits for the one before it: the chunks of their connections up to the
+byte that ended each exchange, and on the path their connections and round trips. A listening stream that opens
+meanwhile is on a connection of its own, and delays nothing.
 """
 
 from __future__ import annotations
@@ -11,6 +12,8 @@ from __future__ import annotations
 import statistics
 from dataclasses import dataclass
 from typing import Any
+
+from hsa.capture.generate.truth import HANDSHAKE
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,10 +58,16 @@ def _median(document: dict[str, Any]) -> float:
 
 def _expected(kinds: dict[str, dict[str, Any]], rtt_ms: float) -> float | None:
     paths, relays = _measured(kinds["path"]), _measured(kinds["relay"])
-    if any(run["streams"] or run["outcome"] == "error" for run in paths + relays) or not all(
-        run.get("relay") for run in relays
-    ):
+    if any(run["outcome"] == "error" for run in paths + relays) or not all(run.get("relay") for run in relays):
         return None
     charged = statistics.median(run["connections"] + run["round_trips"] for run in paths)
-    chunks = statistics.median(run["relay"]["chunks_up"] + run["relay"]["chunks_down"] for run in relays)
-    return float(charged - chunks / 2) * rtt_ms
+    return float(charged - statistics.median(map(_chunks, relays)) / 2) * rtt_ms
+
+
+def _chunks(run: dict[str, Any]) -> int:
+    """Chunks for which the handshake of a contact through a relay waited."""
+    ends: dict[int, int] = {}
+    for request in run["requests"]:
+        if request["phase"] in HANDSHAKE and request["status"] is not None:
+            ends[request["port"]] = max(request["end_ns"], ends.get(request["port"], 0))
+    return sum(t_ns <= ends.get(port, 0) for port, t_ns, _, _ in run["relay"]["chunks"])

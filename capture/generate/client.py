@@ -54,14 +54,14 @@ def _cause(error: BaseException) -> BaseException:
     return error
 
 
-def _relay(errand: Errand) -> AbstractAsyncContextManager[Traffic]:
+def _relay(errand: Errand, noted: bool = False) -> AbstractAsyncContextManager[Traffic]:
     """A fresh relay between the client and the counterpart."""
     assert errand.relay_delay_ms is not None
     front, back = urlsplit(errand.url), urlsplit(errand.direct)
     assert front.hostname and front.port and back.hostname and back.port
     source = RELAY_SOURCE if sys.platform.startswith("linux") else None
     delay_s = errand.relay_delay_ms / 1e3
-    return relaying((front.hostname, front.port), (back.hostname, back.port), delay_s, source)
+    return relaying((front.hostname, front.port), (back.hostname, back.port), delay_s, source, noted)
 
 
 async def _contact(
@@ -74,7 +74,7 @@ async def _contact(
         async with AsyncExitStack() as stack:
             relay = None
             if errand.relay_delay_ms is not None and barrier is None:
-                relay = await stack.enter_async_context(_relay(errand))
+                relay = await stack.enter_async_context(_relay(errand, noted=True))
             making = time.perf_counter_ns()
             http = await stack.enter_async_context(ledger.watch(sdk.open_http(errand)))
             told["http_ns"] = time.perf_counter_ns() - making

@@ -23,6 +23,7 @@ from hsa.capture.generate.served import Served
 from hsa.capture.generate.versions import major
 
 HOUR_MS = 3_600_000
+BACKLOG = 2048
 ABOUT = "A minimal agent exposing a single echo capability for benchmarking."
 DOES = "Echo a message back verbatim."
 """As the paper's counterparts describe themselves: the sizes of documents are held against its numbers."""
@@ -140,7 +141,10 @@ async def _serve(errand: Errand, listener: socket.socket) -> None:
     )
     server = uvicorn.Server(config)
     serving = asyncio.ensure_future(server.serve(sockets=[listener]))
-    while not server.started and not serving.done():
+    while not server.started:
+        if serving.done():
+            serving.result()
+            raise RuntimeError("the server does not start")
         await asyncio.sleep(0.01)
     say({"port": listener.getsockname()[1]})
 
@@ -155,16 +159,29 @@ async def _serve(errand: Errand, listener: socket.socket) -> None:
     say({"served": served.rows})
 
 
+def _listen(errand: Errand) -> socket.socket:
+    """A socket that listens on the first port that is free. Raises OSError when none is."""
+    for port in range(errand.port, max(errand.port, errand.port_to) + 1):
+        # With the protocol named, asyncio sets TCP_NODELAY on what it accepts; without, answers wait 40 ms for an ACK.
+        listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            listener.bind((errand.host, port))
+            listener.listen(BACKLOG)  # at once: until then another process could listen there too
+            return listener
+        except OSError as error:
+            listener.close()
+            refused = error
+    raise refused
+
+
 def main() -> int:
     """Read an errand and serve until standard input ends."""
     logging.disable(logging.CRITICAL)
     errand = Errand.read()
     # Telemetry of the ACP server and its registration with a local platform stay out of the recording.
     os.environ["PRODUCTION_MODE"] = "true"
-    # With the protocol named, asyncio sets TCP_NODELAY on what it accepts; without, answers wait 40 ms for an ACK.
-    listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
-    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    listener.bind((errand.host, errand.port))
+    listener = _listen(errand)
     if not errand.url:
         errand = replace(errand, url=f"http://{errand.host}:{listener.getsockname()[1]}")
     asyncio.run(_serve(errand, listener))

@@ -27,6 +27,8 @@ class Errand:
     """Where the client goes: scheme, address and port, without a path."""
     port: int = 0
     """Where the counterpart listens; 0 lets the system choose."""
+    port_to: int = 0
+    """The last port that it may take instead, where `port` and those between are taken."""
     runs: int = 0
     warmups: int = 0
     slow_ms: float = 0.0

@@ -31,8 +31,8 @@ from hsa.capture.links.link import LOCAL, Link
 
 FOLDER = Path(__file__).resolve().parent
 STOP_S = 10.0
-RELAYED_PORT = 9300
-"""Of a counterpart behind a relay, if it is free: the size of an agent card depends on the digits of its URL."""
+RELAYED_PORTS = (9300, 9399)
+"""Of a counterpart behind a relay: the size of an agent card depends on the digits of its URL."""
 _SDKS = {"mcp": "mcp", "a2a": "a2a", "acp": "acp_sdk"}
 
 
@@ -175,8 +175,8 @@ def _errands(cell: Cell, setting: Setting, where: Place, runs: int, warmups: int
     if setting.link.kind == "relay":
         port = setting.port or proxy.free_port()
         front = f"http://{LOOPBACK}:{port}"
-        back = RELAYED_PORT if proxy.is_free(RELAYED_PORT) else 0
-        return replace(common, port=back), replace(going, url=front, relay_delay_ms=setting.link.rtt_ms / 2), [port]
+        waiting = replace(common, port=RELAYED_PORTS[0], port_to=RELAYED_PORTS[1])
+        return waiting, replace(going, url=front, relay_delay_ms=setting.link.rtt_ms / 2), [port]
     if cell.pooled:
         port = setting.port or proxy.free_port()
         front = f"http://{LOOPBACK}:{port}"

@@ -126,17 +126,6 @@ def free_port() -> int:
         return port
 
 
-def is_free(port: int) -> bool:
-    """Nobody listens on this port of the loopback address now."""
-    with socket.socket() as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind(("127.0.0.1", port))
-        except OSError:
-            return False
-        return True
-
-
 def _await(process: subprocess.Popen[bytes], port: int) -> None:
     end = time.monotonic() + START_S
     while time.monotonic() < end and process.poll() is None:

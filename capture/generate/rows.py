@@ -14,7 +14,8 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-PHASES = ("discovery", "capability", "session", "readiness")
+from hsa.capture.generate.truth import HANDSHAKE
+
 _KINDS = {"task": "task-execution"}
 
 
@@ -48,10 +49,11 @@ def rows(document: dict[str, Any]) -> list[dict[str, Any]]:
 
 def _row(document: dict[str, Any], run: dict[str, Any], number: int) -> dict[str, Any]:
     failed = run["outcome"] == "error"
-    took_ms = round(run["time_to_ready_ms"] + (run["http_ms"] or 0.0), 6)
-    began_ns = run["start_ns"] - round((run["http_ms"] or 0.0) * 1e6)
+    http_ms = run.get("http_ms") or 0.0
+    took_ms = round(run["time_to_ready_ms"] + http_ms, 6)
+    began_ns = run["start_ns"] - round(http_ms * 1e6)
     requests = [_request(request, began_ns, n) for n, request in enumerate(run["requests"], 1)]
-    handshake = [request for request in requests if request["phase"] in PHASES]
+    handshake = [request for request in requests if request["phase"] in HANDSHAKE]
     relay = run.get("relay")
     keys = [(request["method"], request["path"], request["rpc_method"]) for request in handshake]
     mode = {"pinned": "2026-07-28"}.get(run["mode"], run["mode"])

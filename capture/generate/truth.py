@@ -21,7 +21,7 @@ _PHASES = {
     "server/discover": "capability",
     "tools/list": "capability",
 }
-_HANDSHAKE = ("discovery", "capability", "session", "readiness")
+HANDSHAKE = ("discovery", "capability", "session", "readiness")
 
 
 def phase(request: dict[str, Any]) -> str:
@@ -39,7 +39,7 @@ def phase(request: dict[str, Any]) -> str:
 def weigh(told: dict[str, Any], protocol: str) -> dict[str, Any]:
     """The numbers of one contact, from what its client told."""
     early = told["at_ready"]
-    handshake = [i for i, request in enumerate(early) if phase(request) in _HANDSHAKE]
+    handshake = [i for i, request in enumerate(early) if phase(request) in HANDSHAKE]
     final = [told["requests"][i] for i in handshake]
     answered = [request for request in final if request["status"] is not None]
     # A stream that outlives ready (HTTP+SSE) counts up to then; any other answer counts whole.
@@ -67,7 +67,7 @@ def weigh(told: dict[str, Any], protocol: str) -> dict[str, Any]:
         + sum(request["path"] == "/sse" for request in answered),
         "bytes_up": sum(request["bytes_up"] for request in final),
         "bytes_down": sum(request["bytes_down"] for request in down),
-        "phases": {name: n for name in _HANDSHAKE if (n := sum(phase(request) == name for request in answered))},
+        "phases": {name: n for name in HANDSHAKE if (n := sum(phase(request) == name for request in answered))},
         "tasks": sum(phase(request) == "task" and not _redirected(request) for request in told["requests"]),
         "time_to_ready_ms": round(told["took_ns"] / 1e6, 3),
         "http_ms": round(told["http_ns"] / 1e6, 3) if "http_ns" in told else None,
@@ -121,7 +121,7 @@ def _group(mode: str | None, runs: list[dict[str, Any]]) -> dict[str, Any]:
 def _relayed(runs: list[dict[str, Any]]) -> dict[str, Any]:
     """What relays had counted at the moment of readiness; nothing where there was none."""
     counted = [run["relay"] for run in runs if run.get("relay")]
-    names = ("connections", "bytes_up", "bytes_down", "chunks_up", "chunks_down")
+    names = ("connections", "bytes_up", "bytes_down")
     return {f"relay_{name}": sorted({each[name] for each in counted}) for name in names} if counted else {}
 
 

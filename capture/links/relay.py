@@ -10,9 +10,10 @@ from __future__ import annotations
 import asyncio
 import socket
 import struct
-from collections.abc import AsyncIterator
+import time
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 CHUNK_BYTES = 65_536
 """Most that one read takes."""
@@ -28,18 +29,23 @@ class Traffic:
     """Of these: those whose target did not accept."""
     bytes_up: int = 0
     bytes_down: int = 0
-    chunks_up: int = 0
-    chunks_down: int = 0
+    chunks: list[tuple[int, int, str, int]] = field(default_factory=list)
+    """Each chunk, if they are noted: the client's port, when it was sent on (ns since the Unix epoch), `up` or `down`,
+    and its length."""
 
 
 @asynccontextmanager
 async def relaying(
-    listen: tuple[str, int], target: tuple[str, int], delay_s: float = 0.0, source: str | None = None
+    listen: tuple[str, int],
+    target: tuple[str, int],
+    delay_s: float = 0.0,
+    source: str | None = None,
+    noted: bool = False,
 ) -> AsyncIterator[Traffic]:
     """A relay from the address `listen` to `target` until the block ends; what it forwards is counted in the result.
 
     Each chunk is held back for `delay_s` seconds. `source` is the address from which the target is dialled. A chunk is
-    counted when it is sent on. Raises OSError when it cannot listen.
+    counted, and `noted` if asked, when it is sent on. Raises OSError when it cannot listen.
     """
     traffic = Traffic()
     tasks: set[asyncio.Task[None]] = set()
@@ -49,7 +55,7 @@ async def relaying(
         assert task is not None
         tasks.add(task)
         try:
-            await _join(reader, writer, target, delay_s, source, traffic)
+            await _join(reader, writer, target, delay_s, source, traffic, noted)
         except asyncio.CancelledError:
             pass  # the relay is closed: not a failure that the loop should report
         finally:
@@ -73,7 +79,18 @@ async def _join(
     delay_s: float,
     source: str | None,
     traffic: Traffic,
+    noted: bool,
 ) -> None:
+    port: int = writer.get_extra_info("peername")[1]
+
+    def count(length: int, way: str) -> None:
+        if way == "up":
+            traffic.bytes_up += length
+        else:
+            traffic.bytes_down += length
+        if noted:
+            traffic.chunks.append((port, time.time_ns(), way, length))
+
     traffic.connections += 1
     onward: asyncio.StreamWriter | None = None
     try:
@@ -86,7 +103,8 @@ async def _join(
             writer.transport.abort()
             return
         await asyncio.gather(
-            _pump(reader, onward, delay_s, traffic, up=True), _pump(back, writer, delay_s, traffic, up=False)
+            _pump(reader, onward, delay_s, lambda length: count(length, "up")),
+            _pump(back, writer, delay_s, lambda length: count(length, "down")),
         )
     finally:
         for each in (writer, onward):
@@ -95,19 +113,14 @@ async def _join(
 
 
 async def _pump(
-    source: asyncio.StreamReader, sink: asyncio.StreamWriter, delay_s: float, traffic: Traffic, up: bool
+    source: asyncio.StreamReader, sink: asyncio.StreamWriter, delay_s: float, count: Callable[[int], None]
 ) -> None:
     """Forward until the source ends; then the sink is told so at once."""
     try:
         while chunk := await source.read(CHUNK_BYTES):
             if delay_s > 0:
                 await asyncio.sleep(delay_s)
-            if up:
-                traffic.bytes_up += len(chunk)
-                traffic.chunks_up += 1
-            else:
-                traffic.bytes_down += len(chunk)
-                traffic.chunks_down += 1
+            count(len(chunk))
             sink.write(chunk)
             await sink.drain()
     except ConnectionError:

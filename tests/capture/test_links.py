@@ -92,7 +92,7 @@ def test_relay_delays_chunks_and_not_connections() -> None:
     async def play() -> None:
         server = await asyncio.start_server(echo, "127.0.0.1", 0)
         port = free_port()
-        async with server, relaying(("127.0.0.1", port), server.sockets[0].getsockname(), 0.05) as traffic:
+        async with server, relaying(("127.0.0.1", port), server.sockets[0].getsockname(), 0.05, noted=True) as traffic:
             began = time.perf_counter()
             reader, writer = await asyncio.open_connection("127.0.0.1", port)
             connected = time.perf_counter() - began
@@ -105,7 +105,10 @@ def test_relay_delays_chunks_and_not_connections() -> None:
         assert connected < 0.05
         assert 0.1 <= there_and_back < 0.2
         assert (traffic.connections, traffic.failed) == (1, 0)
-        assert (traffic.bytes_up, traffic.bytes_down, traffic.chunks_up, traffic.chunks_down) == (100, 100, 1, 1)
+        assert (traffic.bytes_up, traffic.bytes_down) == (100, 100)
+        ((port, up_ns, up, _), (_, down_ns, down, length)) = traffic.chunks
+        assert (up, down, length) == ("up", "down", 100)
+        assert down_ns - up_ns >= 50_000_000
 
     asyncio.run(play())
 
