@@ -133,8 +133,10 @@ class Assembler:
         return session
 
     def _stream(self, exchange: Exchange, reading: Reading) -> Session | None:
-        session = self.witnesses.by_witness(exchange, reading) or self.clients.waiting_for(
-            exchange, reading, _has_opened
+        session = (
+            self.witnesses.by_witness(exchange, reading)
+            or self.clients.waiting_for(exchange, reading, _awaits_stream)
+            or self.clients.waiting_for(exchange, reading, _has_opened)
         )
         if session is not None:
             session.streams.append(exchange)
@@ -262,6 +264,10 @@ def _awaits_task(session: Session, exchange: Exchange, reading: Reading) -> bool
     if progress(session, start) in (Progress.FAILED, Progress.EMPTY):
         return False
     return any(s.answer is not None and s.answer.ok and end_of(s) <= start for s in session.steps)
+
+
+def _awaits_stream(session: Session, exchange: Exchange, reading: Reading) -> bool:
+    return _has_opened(session, exchange, reading) and not session.streams
 
 
 def _has_opened(session: Session, exchange: Exchange, reading: Reading) -> bool:

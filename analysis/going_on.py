@@ -51,11 +51,14 @@ def goes_on_after_failure(session: Session, exchange: Exchange, reading: Reading
 
 
 def speaks_against(session: Session, reading: Reading) -> bool:
-    """Its JSON-RPC counter cannot have given this id: it starts again at 0 or 1, or it repeats one that was answered.
+    """It has agreed on another era, or its JSON-RPC counter cannot have given this id: it starts again at 0 or 1, or it
+    repeats one that was answered.
 
     A request that was refused, redirected or not answered may be sent again under its id, and a client that gives every
     request the same id has no counter.
     """
+    if reading.era is not None and reading.role is not Role.OPENING and _agreed_on_other_era(session, reading.era):
+        return True
     number, counter = reading.numeric_id, session.counter
     if number is None or counter is None or number > counter or reading.role is Role.ANSWER:
         return False
@@ -68,6 +71,13 @@ def speaks_against(session: Session, reading: Reading) -> bool:
     latest = session.steps[-1:] + session.task_exchanges[-1:]
     before = [step.reading.operation for step in latest if step.reading is not None]
     return session.warm if reading.role is Role.TASK else reading.operation in before
+
+
+def _agreed_on_other_era(session: Session, era: str) -> bool:
+    return session.era() not in (None, era) and any(
+        step.answer is not None and step.answer.ok and step.reading is not None and step.reading.role is Role.OPENING
+        for step in session.steps
+    )
 
 
 def _sent_again(session: Session, number: int, reading: Reading) -> bool:

@@ -47,15 +47,19 @@ class Witnesses:
         self._by_trace: dict[str, Session | None] = {}
         """None: several sessions have had it."""
         self._trace_of_link: dict[Connection, str] = {}
-        self._latest: dict[tuple[str, str, str, str | None], Session] = {}
+        self._known: set[tuple[str, str, str, str | None]] = set()
+        """(client, protocol, server, User-Agent) of all sessions."""
+        self._latest: dict[tuple[str, str, str, str | None, str | None], Session] = {}
+        """The last session of those, and of the same client name."""
         self._confirmed: set[tuple[str, str, str | None]] = set()
 
     def register(self, session: Session, exchange: Exchange) -> None:
         """A new session that `exchange` begins; finds the handshake of the same pair before it."""
         self._clients.add(session)
         pair = (session.client, session.protocol, session.server, session.user_agent)
-        session.previous = self._latest.get(pair)
-        self._latest[pair] = session
+        self._known.add(pair)
+        session.previous = self._latest.get((*pair, session.client_name))
+        self._latest[*pair, session.client_name] = session
         link = exchange.link
         before = self._by_link.get(link) if link is not None else None
         if link is not None and before is not None and not before.is_named():
@@ -76,7 +80,7 @@ class Witnesses:
 
     def knows(self, client: str, server: str, user_agent: str | None) -> bool:
         """Whether this client has (or had) a session with that counterpart."""
-        return any((client, p, server, user_agent) in self._latest for p in ("mcp", "a2a", "acp"))
+        return any((client, p, server, user_agent) in self._known for p in ("mcp", "a2a", "acp"))
 
     def confirms(self, session: Session) -> bool:
         """Whether its client has had a good answer from that counterpart, in this session or another."""

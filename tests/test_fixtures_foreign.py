@@ -37,6 +37,38 @@ def test_sessions_of_one_node_process_share_connections_not_exchanges(captures: 
     assert {h.attribution for h in named} == {"exact"}
 
 
+def test_second_generation_of_the_node_sdk() -> None:
+    """`mcp2-client.mjs`, line by line: each way to agree on an era, against a server without sessions and one with."""
+    handshakes = hsa.analyze(str(FOREIGN / "mcp-node-2.pcap"), tokenizer="none").handshakes
+    assert [(h.client_name, h.era, h.outcome, h.round_trips, h.tasks.operations, h.streams) for h in handshakes] == [
+        ("auto", "modern", "ready", 2, 1, 0),
+        ("auto-again", "modern", "ready", 2, 2, 0),
+        ("pinned", "modern", "ready", 2, 1, 0),  # it asks server/discover too
+        ("pinned-nolist", "modern", "ready", 1, 1, 0),
+        ("legacy", "legacy", "ready", 3, 1, 0),
+        ("plain", "legacy", "ready", 3, 1, 0),
+        ("auto-kept", "legacy", "ready", 4, 1, 1),  # the probe is refused
+        ("legacy-kept", "legacy", "ready", 3, 3, 1),
+        ("pinned-kept", "modern", "error", 1, 0, 0),
+    ]
+    named = [h.client_name for h in handshakes if h.attribution == "exact"]
+    assert named == ["auto-kept", "legacy-kept"]  # the others have no ids, and share their connections
+
+
+def test_a_listening_stream_belongs_to_the_legacy_session_that_opened_it() -> None:
+    """No session id, a connection used by all: a modern session listens to no GET stream, and each legacy one to its
+    own."""
+    found = [e for e in hsa.exchanges(str(FOREIGN / "mcp-node-2.pcap")) if e.operation == "GET stream"]
+    assert [(e.status, e.handshake) for e in found] == [(405, 4), (405, 5), (200, 6), (200, 7)]
+
+
+def test_three_bindings_of_the_node_sdk() -> None:
+    """`a2a-bindings.mjs`: each client fetches the card, sends twice, and asks for the task it has started."""
+    handshakes = hsa.analyze(str(FOREIGN / "a2a-bindings.pcap"), tokenizer="none").handshakes
+    assert [(h.version, h.outcome, h.round_trips) for h in handshakes] == [("1.0", "ready", 1)] * 3
+    assert [(h.transport, h.tasks.operations) for h in handshakes[:2]] == [("jsonrpc", 3), ("http+json", 3)]
+
+
 def test_a2a_clients_of_one_node_process() -> None:
     """`a2a-echo.mjs`: each client fetches the card and sends a message twice, once over a stream."""
     handshakes = hsa.analyze(str(FOREIGN / "a2a-node.pcap"), tokenizer="none").handshakes
