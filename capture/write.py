@@ -147,6 +147,12 @@ class PcapngWriter:
         head = self._pack("III", interface, ticks >> 32, ticks & 0xFFFFFFFF)
         self._block(5, head + self._options(options))
 
+    def received(self, t_ns: int, interface: int, count: int) -> None:
+        """Packets that the interface received up to `t_ns`, where nothing is known of drops."""
+        ticks = self._ticks(t_ns, interface)
+        head = self._pack("III", interface, ticks >> 32, ticks & 0xFFFFFFFF)
+        self._block(5, head + self._options([(4, self._pack("Q", count))]))
+
     def close(self) -> None:
         """Finish the file."""
         if self._owned:

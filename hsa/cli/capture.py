@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import click
 
+from hsa.cli.capture_live import live
+from hsa.cli.capture_relay import relay
 from hsa.cli.generate import generate
 
 
@@ -12,9 +14,13 @@ def capture() -> None:
     """Record traffic for hsa to read.
 
     \b
-    Example:
+    Examples:
+      hsa capture live -i eth0 -o trace.pcapng
+      hsa capture relay --listen 9000 --to 127.0.0.1:8000 -o trace.pcapng
       hsa capture generate s1 -o captures
     """
 
 
+capture.add_command(live)
+capture.add_command(relay)
 capture.add_command(generate)

@@ -1,0 +1,1 @@
+"""Programs that tests record: real servers and clients."""
