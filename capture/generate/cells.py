@@ -2,7 +2,8 @@
 
 Names are `<scenario>.<protocol>[-<variant>]`. `s1` cold start, `s2` warm repeat, `s3` capability mismatch, `s4a` slow
 counterpart, `s4b` metadata truncated at 50 %, `s4c` version mismatch; `sweep` cold start over several round-trip
-times, `inventory` cold start with many capabilities; `crowd` many clients at once behind one address, `pooled` the same
+times, `inventory` cold start with many capabilities; `tls`, `h2` (HTTP/2), `oauth` and `binding` (of A2A) cold starts
+of other kinds; `crowd` many clients at once behind one address, `pooled` the same
 through a reverse proxy that pools its connections.
 """
 
@@ -14,6 +15,9 @@ ECHO = "echo"
 """The canonical capability: MCP tool, A2A skill id."""
 AGENT = "echo-agent"
 """Name of the counterpart, and of the ACP agent."""
+ABOUT = "A minimal agent exposing a single echo capability for benchmarking."
+DOES = "Echo a message back verbatim."
+"""As the paper's counterparts describe themselves: the sizes of documents are held against its numbers."""
 FICTITIOUS_MCP = "2099-01-01"
 FICTITIOUS_A2A = "99.0.0"
 CROWD = 40
@@ -46,12 +50,29 @@ class Cell:
     `requested` member, as the paper's counterpart sent it)."""
     inventory: int = 1
     """Capabilities that the counterpart serves: tools, skills or agents."""
+    tls: bool = False
+    """HTTPS, with the secrets in the capture."""
+    http2: bool = False
+    """HTTP/2, agreed upon in TLS; with a plain HTTP client that speaks it, for no SDK makes one."""
+    binding: str | None = None
+    """A2A: `rest` or `grpc` (without TLS, on a port of its own); None for JSON-RPC."""
+    oauth: bool = False
+    """MCP: the counterpart wants a token, which the client gets by the whole authorization flow."""
     at_once: bool = False
     """All clients start together; `runs` is their number."""
     pooled: bool = False
     """A reverse proxy with pooled connections stands between."""
     default_runs: int = 5
     """Runs when nothing is said."""
+
+    @property
+    def scheme(self) -> str:
+        """Of the counterpart's URL."""
+        return "https" if self.tls else "http"
+
+    def names(self, first: str) -> list[str]:
+        """As many names as the counterpart has capabilities; the first is the canonical one."""
+        return [first, *(f"{first}-{number}" for number in range(2, self.inventory + 1))]
 
     @property
     def scenario(self) -> str:
@@ -136,6 +157,24 @@ def _transports() -> list[Cell]:
     return cells
 
 
+def _protected() -> list[Cell]:
+    cells = [
+        Cell(f"tls.{name}", "cold start over TLS 1.3", protocol, mode, tls=True) for name, protocol, mode in VARIANTS
+    ]
+    cells += [
+        Cell(f"h2.{name}", "cold start over TLS 1.3 and HTTP/2", protocol, mode, tls=True, http2=True)
+        for name, protocol, mode in VARIANTS
+    ]
+    cells += [
+        Cell(f"oauth.{name}", "cold start with authorization, over TLS 1.3", protocol, mode, tls=True, oauth=True)
+        for name, protocol, mode in VARIANTS
+        if protocol == "mcp"
+    ]
+    cells.append(Cell("binding.a2a-rest", "cold start, tasks over REST", "a2a", binding="rest"))
+    cells.append(Cell("binding.a2a-grpc", "cold start, tasks over gRPC", "a2a", binding="grpc"))
+    return cells
+
+
 def _crowds() -> list[Cell]:
     return [
         Cell("crowd.mcp-legacy", "clients at once, sessions", "mcp", "legacy", at_once=True, default_runs=CROWD),
@@ -167,7 +206,9 @@ def _crowds() -> list[Cell]:
     ]
 
 
-CELLS: dict[str, Cell] = {cell.name: cell for cell in (*_paper(), *_series(), *_transports(), *_crowds())}
+CELLS: dict[str, Cell] = {
+    cell.name: cell for cell in (*_paper(), *_series(), *_transports(), *_protected(), *_crowds())
+}
 """Every cell by its name, in the order in which they are listed."""
 
 

@@ -21,21 +21,33 @@ from hsa.capture.generate.versions import major
 
 def open_http(errand: Errand) -> Any:
     """A fresh HTTP client, set up as the SDK's own or a plain one."""
-    return plain_http() if errand.http == "httpx" else httpx.AsyncClient()
+    if errand.http == "httpx" or errand.cell.http2:
+        return plain_http(http2=errand.cell.http2)
+    return httpx.AsyncClient()
 
 
 @asynccontextmanager
 async def connect(errand: Errand, mode: str | None, http: Any, memory: Memory) -> AsyncIterator[Peer]:
     """Contact the counterpart of `errand`; `mode` is not used. Raises what the SDK raises."""
     memory.card = card = memory.card or await A2ACardResolver(http, errand.url).get_agent_card()
-    client: Any = ClientFactory(ClientConfig(httpx_client=http, streaming=False)).create(card)
+    more: dict[str, Any] = {}
+    if errand.cell.binding == "rest":
+        more = {"supported_protocol_bindings": ["HTTP+JSON"]}
+    elif errand.cell.binding == "grpc":
+        aio: Any = importlib.import_module("grpc.aio")
+        more = {"supported_protocol_bindings": ["GRPC"], "grpc_channel_factory": aio.insecure_channel}
+    client: Any = ClientFactory(ClientConfig(httpx_client=http, streaming=False, **more)).create(card)
 
     async def task() -> None:
         text = await (_send if major("a2a-sdk") >= 1 else _send_0_3)(client)
         if text != "hello":
             raise RuntimeError(f"the echo came back wrong: {text!r}")
 
-    yield Peer([skill.id for skill in card.skills], task)
+    try:
+        yield Peer([skill.id for skill in card.skills], task)
+    finally:
+        if errand.cell.binding == "grpc":
+            await client.close()
 
 
 async def _send(client: Any) -> str | None:

@@ -16,8 +16,8 @@ from hsa.capture.generate.plain import plain_http
 
 def open_http(errand: Errand) -> Any:
     """A fresh HTTP client, set up as the SDK's own or a plain one."""
-    if errand.http == "httpx":
-        return plain_http(errand.url)
+    if errand.http == "httpx" or errand.cell.http2:
+        return plain_http(errand.url, errand.cell.http2)
     return httpx.AsyncClient(base_url=errand.url, timeout=None)
 
 

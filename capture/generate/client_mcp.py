@@ -23,9 +23,13 @@ def _path(errand: Errand) -> str:
 
 def open_http(errand: Errand) -> Any:
     """A fresh HTTP client, made by the SDK or a plain one."""
-    if errand.http == "httpx":
-        return plain_http()
     utils: Any = importlib.import_module("mcp.shared._httpx_utils")
+    if errand.cell.oauth:
+        from hsa.capture.generate.oauth import client_auth
+
+        return utils.create_mcp_http_client(auth=client_auth(errand.url + _path(errand)))
+    if errand.http == "httpx" or errand.cell.http2:
+        return plain_http(http2=errand.cell.http2)
     return utils.create_mcp_http_client()
 
 

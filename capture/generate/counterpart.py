@@ -1,4 +1,4 @@
-"""The counterpart process: a minimal agent built with the SDK's own server, with one echo capability.
+"""The counterpart process: a minimal agent built with the SDK's own server, with one echo capability or many.
 
 It binds its port first and then says where it listens, so nobody has to probe for it. It lives until its standard
 input ends, and then tells what it served.
@@ -9,135 +9,36 @@ from __future__ import annotations
 import asyncio
 import importlib
 import logging
-import os
 import socket
 import sys
 import threading
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from hsa.capture.generate.cells import AGENT, ECHO, FICTITIOUS_A2A
 from hsa.capture.generate.errand import Errand, say
 from hsa.capture.generate.faults import Faulty
 from hsa.capture.generate.served import Served
-from hsa.capture.generate.versions import major
 
-HOUR_MS = 3_600_000
 BACKLOG = 2048
-ABOUT = "A minimal agent exposing a single echo capability for benchmarking."
-DOES = "Echo a message back verbatim."
-"""As the paper's counterparts describe themselves: the sizes of documents are held against its numbers."""
+STOP_S = 1
 
 
-def _mcp(errand: Errand) -> Any:
-    if major("mcp") < 2:
-        return _mcp_1(errand)
-    from mcp.server.caching import CacheHint
-    from mcp.server.mcpserver import MCPServer
-
-    hint = CacheHint(ttl_ms=HOUR_MS, scope="public")
-    hints: Any = {"tools/list": hint, "server/discover": hint} if errand.cell.hints else None
-    server: Any = MCPServer(AGENT, version="1.0.0", instructions=ABOUT, cache_hints=hints, log_level="ERROR")
-    _add_tools(server, errand)
-    if errand.cell.server == "http+sse":
-        return server.sse_app(host=errand.host)
-    return server.streamable_http_app(
-        host=errand.host,  # it answers requests to this name only
-        streamable_http_path="/mcp/" if errand.cell.server == "redirect" else "/mcp",
-        json_response=errand.cell.server == "json",
-        stateless_http=errand.cell.server == "stateless",
-    )
-
-
-def _mcp_1(errand: Errand) -> Any:
-    fastmcp: Any = importlib.import_module("mcp.server.fastmcp")
-    server = fastmcp.FastMCP(
-        AGENT,
-        log_level="ERROR",
-        host=errand.host,
-        json_response=errand.cell.server == "json",
-        stateless_http=errand.cell.server == "stateless",
-    )
-    _add_tools(server, errand)
-    return server.streamable_http_app()
-
-
-def _names(first: str, errand: Errand) -> list[str]:
-    """As many names as the counterpart has capabilities; the first is the canonical one."""
-    return [first, *(f"{first}-{number}" for number in range(2, errand.cell.inventory + 1))]
-
-
-def _add_tools(server: Any, errand: Errand) -> None:
-    def echo(text: str) -> str:
-        return text
-
-    for name in _names(ECHO, errand):
-        server.tool(name=name, description=DOES)(echo)
-
-
-def _a2a(errand: Errand) -> Any:
-    from a2a.helpers import new_text_message
-    from a2a.server.agent_execution import AgentExecutor
-    from a2a.server.request_handlers import DefaultRequestHandler
-    from a2a.server.routes import create_agent_card_routes, create_jsonrpc_routes
-    from a2a.server.tasks import InMemoryTaskStore
-    from a2a.types import AgentCapabilities, AgentCard, AgentInterface, AgentSkill
-    from starlette.applications import Starlette
-
-    class Echo(AgentExecutor):
-        async def execute(self, context: Any, event_queue: Any) -> None:
-            await event_queue.enqueue_event(new_text_message(context.get_user_input()))
-
-        async def cancel(self, context: Any, event_queue: Any) -> None:
-            raise NotImplementedError
-
-    version = FICTITIOUS_A2A if errand.cell.fault == "version" else "1.0.0"
-    versions = [version, "0.3"] if errand.cell.server == "compatible" else [version]
-    card = AgentCard(
-        name=AGENT,
-        description=ABOUT,
-        supported_interfaces=[
-            AgentInterface(url=f"{errand.url}/", protocol_binding="JSONRPC", protocol_version=each) for each in versions
-        ],
-        version="1.0.0",
-        capabilities=AgentCapabilities(streaming=True),
-        default_input_modes=["text/plain"],
-        default_output_modes=["text/plain"],
-        skills=[
-            AgentSkill(id=name, name=name.capitalize(), description=DOES, tags=["utility"])
-            for name in _names(ECHO, errand)
-        ],
-    )
-    handler = DefaultRequestHandler(agent_executor=Echo(), task_store=InMemoryTaskStore(), agent_card=card)
-    routes = create_agent_card_routes(card)
-    routes += create_jsonrpc_routes(handler, "/", enable_v0_3_compat=errand.cell.server == "compatible")
-    return Starlette(routes=routes)
-
-
-def _acp(errand: Errand) -> Any:
-    from acp_sdk.server import agent
-    from acp_sdk.server.app import create_app
-
-    async def echo(input: list[Any]) -> Any:
-        for message in input:
-            yield message
-
-    text = ["text/plain"]
-    return create_app(
-        *(
-            agent(name=name, description=ABOUT, input_content_types=text, output_content_types=text)(echo)
-            for name in _names(AGENT, errand)
-        )
-    )
-
-
-async def _serve(errand: Errand, listener: socket.socket) -> None:
+async def _http1(
+    served: Any, errand: Errand, listener: socket.socket, started: Callable[[], None], end: asyncio.Event
+) -> None:
+    """Serve HTTP/1.1 with uvicorn, under TLS where there is a certificate, until `end`."""
     import uvicorn
 
-    build = {"mcp": _mcp, "a2a": _a2a, "acp": _acp}[errand.cell.protocol]
-    served = Served(Faulty(build(errand), errand.cell.fault, errand.slow_ms), errand.cell.pooled)
+    options: dict[str, Any] = {"ssl_certfile": errand.certificate} if errand.certificate else {}
     config = uvicorn.Config(
-        served, loop="asyncio", http="h11", log_config=None, access_log=False, timeout_graceful_shutdown=1
+        served,
+        loop="asyncio",
+        http="h11",
+        log_config=None,
+        access_log=False,
+        timeout_graceful_shutdown=STOP_S,
+        **options,
     )
     server = uvicorn.Server(config)
     serving = asyncio.ensure_future(server.serve(sockets=[listener]))
@@ -146,16 +47,48 @@ async def _serve(errand: Errand, listener: socket.socket) -> None:
             serving.result()
             raise RuntimeError("the server does not start")
         await asyncio.sleep(0.01)
-    say({"port": listener.getsockname()[1]})
+    started()
+    ending = asyncio.ensure_future(end.wait())
+    await asyncio.wait([serving, ending], return_when=asyncio.FIRST_COMPLETED)
+    server.should_exit = True
+    ending.cancel()
+    await serving
 
-    loop = asyncio.get_running_loop()
+
+async def _http2(
+    served: Any, errand: Errand, listener: socket.socket, started: Callable[[], None], end: asyncio.Event
+) -> None:
+    """Serve HTTP/2 under TLS with hypercorn until `end`."""
+    from hypercorn.asyncio import serve
+    from hypercorn.config import Config
+
+    config = Config()
+    config.bind = [f"fd://{listener.fileno()}"]
+    config.certfile = config.keyfile = errand.certificate
+    config.alpn_protocols = ["h2"]
+    config.graceful_timeout = config.shutdown_timeout = STOP_S
+    config.errorlog = config.accesslog = None
+    listener.detach()
+    started()  # it listens already: who comes now waits
+    await serve(served, config, shutdown_trigger=end.wait)
+
+
+async def _serve(errand: Errand, listener: socket.socket) -> None:
+    module = importlib.import_module(f"hsa.capture.generate.counterpart_{errand.cell.protocol}")
+    app, ports = await module.build(errand)
+    served = Served(Faulty(app, errand.cell.fault, errand.slow_ms), errand.cell.pooled)
+    port = listener.getsockname()[1]
+    loop, end = asyncio.get_running_loop(), asyncio.Event()
 
     def wait_for_end() -> None:
         sys.stdin.read()
-        loop.call_soon_threadsafe(setattr, server, "should_exit", True)
+        loop.call_soon_threadsafe(end.set)
 
-    threading.Thread(target=wait_for_end, daemon=True).start()
-    await serving
+    def started() -> None:
+        say({"ports": [port, *ports]})
+        threading.Thread(target=wait_for_end, daemon=True).start()
+
+    await (_http2 if errand.cell.http2 else _http1)(served, errand, listener, started, end)
     say({"served": served.rows})
 
 
@@ -179,10 +112,8 @@ def main() -> int:
     """Read an errand and serve until standard input ends."""
     logging.disable(logging.CRITICAL)
     errand = Errand.read()
-    # Telemetry of the ACP server and its registration with a local platform stay out of the recording.
-    os.environ["PRODUCTION_MODE"] = "true"
     listener = _listen(errand)
     if not errand.url:
-        errand = replace(errand, url=f"http://{errand.host}:{listener.getsockname()[1]}")
+        errand = replace(errand, url=f"{errand.cell.scheme}://{errand.host}:{listener.getsockname()[1]}")
     asyncio.run(_serve(errand, listener))
     return 0

@@ -37,6 +37,10 @@ class Errand:
     """Address on which the counterpart listens."""
     direct: str = ""
     """The counterpart's own URL, where something stands at `url`; the priming contact goes there."""
+    public: str = ""
+    """Where clients find the counterpart, if that is not its own URL."""
+    certificate: str = ""
+    """File of the counterpart's certificate and key."""
     relay_delay_ms: float | None = None
     """The client process opens a relay at `url` for each contact, which holds back each chunk for so long."""
     http: str = "sdk"

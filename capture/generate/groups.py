@@ -55,6 +55,8 @@ GROUPS: dict[str, Group] = {
             2,
             BOTH,
         ),
+        Group("secure", "TLS 1.3, HTTP/2, OAuth", _of("tls", "h2", "oauth"), 10, 2, BOTH),
+        Group("bindings", "A2A over REST and gRPC", _of("binding"), 10, 2, BOTH),
         Group("crowd", "clients at once, also behind a pooling proxy", _of("crowd", "pooled"), CROWD, 0, BOTH),
     )
 }

@@ -3,7 +3,7 @@
 One request hook is put on an httpx (or httpx2) client. It gives each request httpcore's public `trace` extension,
 whose events tell when a connection was opened and a request sent. The stream object that such an event carries has its
 `read`, `write` and `aclose` counted. HTTP/1.1 has one exchange at a time on a connection, so what is written and read
-between two requests belongs to the first.
+between two requests belongs to the first. HTTP/2 has many: there only requests, answers and times are told.
 """
 
 from __future__ import annotations
@@ -26,6 +26,8 @@ class Connection:
     """The client's own port."""
     opened_ns: int
     """When the connection was established."""
+    secured_ns: int | None = None
+    """When TLS was set up on it; None without TLS."""
     requests: int = 0
     """Requests sent on it so far."""
     closed_ns: int | None = None
@@ -51,10 +53,10 @@ class Request:
     """None when no answer came."""
     request_body: int = 0
     """Bytes of the request body."""
-    bytes_up: int = 0
-    """Bytes written: head and body."""
-    bytes_down: int = 0
-    """Bytes read: head, framing and body."""
+    bytes_up: int | None = 0
+    """Bytes written: head and body. None on HTTP/2, where they cannot be told from those of other requests."""
+    bytes_down: int | None = 0
+    """Bytes read: head, framing and body. None on HTTP/2."""
     head_bytes: int | None = None
     """Of `bytes_down`: the final answer's status line and headers."""
     content_type: str | None = None
@@ -98,10 +100,20 @@ class Ledger:
         return len(self.connections)
 
     def _tracer(self, entry: Request) -> Callable[[str, dict[str, Any]], Awaitable[None]]:
+        opened: list[Connection] = []
+
         async def trace(event: str, info: dict[str, Any]) -> None:
-            name = event.partition(".")[2]
+            layer, _, name = event.partition(".")
+            if layer == "http2":
+                entry.bytes_up = entry.bytes_down = None
             if name == "connect_tcp.complete":
-                self._follow(info["return_value"])
+                stream = info["return_value"]
+                opened.append(Connection(port=stream.get_extra_info("client_addr")[1], opened_ns=time.time_ns()))
+                self.connections.append(opened[-1])
+                self._follow(stream, opened[-1])
+            elif name == "start_tls.complete":
+                opened[-1].secured_ns = time.time_ns()
+                self._follow(info["return_value"], opened[-1])
             elif name == "send_request_headers.started":
                 _current.set(entry)
             elif name == "receive_response_headers.complete":
@@ -111,10 +123,8 @@ class Ledger:
 
         return trace
 
-    def _follow(self, stream: Any) -> None:
-        """Count what goes through a network stream of httpcore from now on."""
-        connection = Connection(port=stream.get_extra_info("client_addr")[1], opened_ns=time.time_ns())
-        self.connections.append(connection)
+    def _follow(self, stream: Any, connection: Connection) -> None:
+        """Count what goes through a network stream of httpcore from now on: of TLS, what is inside."""
         read, write, aclose = stream.read, stream.write, stream.aclose
 
         async def counted_write(buffer: bytes, timeout: float | None = None) -> None:
@@ -122,16 +132,19 @@ class Ledger:
             if entry is not None:
                 if entry is not connection.holds:
                     connection.holds = entry
-                    entry.port, entry.ordinal = connection.port, connection.requests
-                    connection.requests += 1
+                    if entry.port is None:
+                        entry.port, entry.ordinal = connection.port, connection.requests
+                        connection.requests += 1
                 entry.start_ns = entry.start_ns or time.time_ns()
-                entry.bytes_up += len(buffer)
+                if entry.bytes_up is not None:
+                    entry.bytes_up += len(buffer)
             await write(buffer, timeout)
 
         async def counted_read(max_bytes: int, timeout: float | None = None) -> bytes:
             data: bytes = await read(max_bytes, timeout)
             if data and connection.holds is not None:
-                connection.holds.bytes_down += len(data)
+                if connection.holds.bytes_down is not None:
+                    connection.holds.bytes_down += len(data)
                 connection.holds.end_ns = time.time_ns()
             return data
 

@@ -9,35 +9,30 @@ end, the recorder stops and half-made files are taken away.
 from __future__ import annotations
 
 import importlib.util
-import json
-import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from importlib import metadata
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
-from hsa.capture.generate import proxy, truth
+from hsa.capture.generate import certificate, proxy, truth
 from hsa.capture.generate.cells import Cell
+from hsa.capture.generate.embed import embed
 from hsa.capture.generate.errand import LOOPBACK, Errand
 from hsa.capture.generate.place import Place, place
+from hsa.capture.generate.processes import PlayFailed, contacts, counterpart, versions
 from hsa.capture.generate.sniffer import SETTLE_S, Sniffer, sniff
 from hsa.capture.links.link import LOCAL, Link
 
-FOLDER = Path(__file__).resolve().parent
-STOP_S = 10.0
+KEY_LOG = "keys.log"
 RELAYED_PORTS = (9300, 9399)
 """Of a counterpart behind a relay: the size of an agent card depends on the digits of its URL."""
 _SDKS = {"mcp": "mcp", "a2a": "a2a", "acp": "acp_sdk"}
-
-
-class PlayFailed(RuntimeError):
-    """A cell could not be played; the message says why in a line or a few."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,12 +81,14 @@ def names(cell: Cell) -> tuple[list[str], list[str]]:
             f"{cell.name}.truth.json",
             f"{cell.name}.access.log",
         ]
-    return [f"{cell.name}.pcap"], [f"{cell.name}.truth.json"]
+    return [f"{cell.name}.{'pcapng' if cell.tls else 'pcap'}"], [f"{cell.name}.truth.json"]
 
 
 def missing(cells: list[Cell]) -> list[str]:
     """SDK packages that these cells need and this environment lacks."""
     needed = {_SDKS[cell.protocol] for cell in cells} | {"uvicorn"}
+    needed |= {name for cell in cells if cell.http2 for name in ("hypercorn", "h2")}
+    needed |= {"grpc" for cell in cells if cell.binding == "grpc"}
     return sorted(name for name in needed if importlib.util.find_spec(name) is None)
 
 
@@ -125,25 +122,30 @@ def _play(cell: Cell, folder: Path, setting: Setting, step: Callable[[str], None
     log: list[dict[str, Any]] = []
     began = datetime.now(UTC)
     with ExitStack() as stack:
+        scratch = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="hsa-generate-")))
         where = stack.enter_context(place(setting.link))
         waiting, going, ports = _errands(cell, setting, where, runs, warmups)
-        counterpart = stack.enter_context(
-            _counterpart(setting.counterpart_python, waiting, served, where.server_side())
-        )
+        environment, key_log = {}, scratch / KEY_LOG
+        if cell.tls:
+            authority, own_certificate = certificate.make(scratch, where.host)
+            waiting = replace(waiting, certificate=str(own_certificate))
+            environment = {"SSL_CERT_FILE": str(authority), "SSLKEYLOGFILE": str(key_log)}
+        port, *more = stack.enter_context(counterpart(setting.counterpart_python, waiting, served, where.server_side()))
         if cell.pooled:
-            scratch = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="hsa-nginx-")))
-            nginx = stack.enter_context(proxy.running(scratch, ports[0], counterpart))
-        ports.append(counterpart)
-        own = f"http://{where.host}:{counterpart}"
+            nginx = stack.enter_context(proxy.running(scratch, ports[0], port))
+        ports += [port, *more]
+        own = f"{cell.scheme}://{where.host}:{port}"
         going = replace(going, direct=own, url=going.url or own)
         with ExitStack() as recording:
             sides = [ports[:1], ports[1:]] if cell.pooled else [ports]
             sniffers = [
                 recording.enter_context(_sniffing(file, side, where, made))
-                for file, side in zip(captures, sides, strict=True)
+                for file, side in zip([file.with_suffix(".pcap") for file in captures], sides, strict=True)
             ]
-            primed, told = _contacts(setting.client_python, going, step, where.client_side())
+            primed, told = contacts(setting.client_python, going, step, where.client_side(), environment)
             time.sleep(SETTLE_S)
+        if cell.tls:
+            captures = [_with_secrets(file, key_log, made) for file in captures]
         if cell.pooled:
             log = proxy.read_log(nginx.log)
             _write(log_file[0], nginx.log.read_text(), made)
@@ -154,8 +156,8 @@ def _play(cell: Cell, folder: Path, setting: Setting, step: Callable[[str], None
         "dropped": sum(n for n in dropped if n is not None) if None not in dropped else None,
         "sdk": setting.sdk,
         "http": setting.http,
-        "client": _versions(setting.client_python),
-        "counterpart": _versions(setting.counterpart_python),
+        "client": versions(setting.client_python),
+        "counterpart": versions(setting.counterpart_python),
     }
     document = truth.compose(cell, captures, ports, told, primed, made_with, setting.slow_ms)
     document["recorded"] = began.isoformat(timespec="seconds")
@@ -174,14 +176,23 @@ def _errands(cell: Cell, setting: Setting, where: Place, runs: int, warmups: int
     going = replace(common, runs=runs, warmups=warmups)
     if setting.link.kind == "relay":
         port = setting.port or proxy.free_port()
-        front = f"http://{LOOPBACK}:{port}"
-        waiting = replace(common, port=RELAYED_PORTS[0], port_to=RELAYED_PORTS[1])
+        front = f"{cell.scheme}://{LOOPBACK}:{port}"
+        waiting = replace(common, public=front, port=RELAYED_PORTS[0], port_to=RELAYED_PORTS[1])
         return waiting, replace(going, url=front, relay_delay_ms=setting.link.rtt_ms / 2), [port]
     if cell.pooled:
         port = setting.port or proxy.free_port()
         front = f"http://{LOOPBACK}:{port}"
         return replace(common, url=front), replace(going, url=front), [port]
     return replace(common, port=setting.port), going, []
+
+
+def _with_secrets(file: Path, key_log: Path, made: list[Path]) -> Path:
+    """Put the secrets of a key log into a recording, which becomes a pcapng file."""
+    recorded, file = file.with_suffix(".pcap"), file.with_suffix(".pcapng")
+    made.append(file)
+    embed(recorded, key_log.read_bytes(), file)
+    recorded.unlink()
+    return file
 
 
 def _write(file: Path, text: str, made: list[Path]) -> None:
@@ -199,89 +210,3 @@ def _sniffing(file: Path, ports: list[int], where: Place, made: list[Path]) -> I
         yield sniffer
     finally:
         sniffer.stop()
-
-
-@contextmanager
-def _process(
-    python: str, role: str, where: AbstractContextManager[None]
-) -> Iterator[tuple[subprocess.Popen[str], IO[str]]]:
-    """A process of the recording and the file of its complaints. It does not outlive the block.
-
-    It has a session of its own, so that Ctrl-C on the terminal reaches only us, and ends when its input does.
-    """
-    with tempfile.TemporaryFile("w+") as complaints:
-        with where:
-            process = subprocess.Popen(
-                [python, str(FOLDER), role],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=complaints,
-                text=True,
-                start_new_session=True,
-            )
-        try:
-            yield process, complaints
-        finally:
-            process.kill()
-            process.wait()
-            for pipe in (process.stdin, process.stdout):
-                if pipe is not None:
-                    pipe.close()
-
-
-def _start(process: subprocess.Popen[str], errand: Errand) -> None:
-    assert process.stdin is not None
-    try:
-        process.stdin.write(errand.line())
-        process.stdin.flush()
-    except BrokenPipeError:
-        return  # it has died; what it printed says why
-
-
-def _why(role: str, complaints: IO[str]) -> PlayFailed:
-    complaints.seek(0)
-    lines = complaints.read().strip().splitlines()
-    return PlayFailed(f"the {role} process failed: {lines[-1] if lines else 'it says nothing'}")
-
-
-@contextmanager
-def _counterpart(
-    python: str, errand: Errand, served: list[dict[str, Any]], where: AbstractContextManager[None]
-) -> Iterator[int]:
-    """A counterpart that listens; its port. What it served stands in `served` after a block that ended well."""
-    with _process(python, "counterpart", where) as (process, complaints):
-        assert process.stdin is not None and process.stdout is not None
-        _start(process, errand)
-        first = process.stdout.readline()
-        if not first:
-            raise _why("counterpart", complaints)
-        yield json.loads(first)["port"]
-        rest, _ = process.communicate(timeout=STOP_S)
-        for line in rest.splitlines():
-            served.extend(json.loads(line)["served"])
-
-
-def _contacts(
-    python: str, errand: Errand, step: Callable[[str], None], where: AbstractContextManager[None]
-) -> tuple[dict[str, Any] | None, list[dict[str, Any]]]:
-    """Let the client process carry out its errand; the priming contact, if any, and the others."""
-    primed, told = None, []
-    with _process(python, "client", where) as (process, complaints):
-        assert process.stdout is not None
-        _start(process, errand)
-        for line in process.stdout:
-            record = json.loads(line)
-            if "primed" in record:
-                primed = record["primed"]
-            else:
-                told.append(record)
-                step(record["outcome"])
-        if process.wait() != 0:
-            raise _why("client", complaints)
-    return primed, told
-
-
-def _versions(python: str) -> dict[str, str]:
-    said = subprocess.run([python, str(FOLDER), "versions"], capture_output=True, text=True, check=True)
-    versions: dict[str, str] = json.loads(said.stdout)
-    return versions

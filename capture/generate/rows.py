@@ -14,7 +14,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from hsa.capture.generate.truth import HANDSHAKE
+from hsa.capture.generate.truth import HANDSHAKE, total
 
 _KINDS = {"task": "task-execution"}
 
@@ -73,8 +73,8 @@ def _row(document: dict[str, Any], run: dict[str, Any], number: int) -> dict[str
         "connections": relay["connections"] if relay else run["connections_opened"],
         "wire_bytes_up": relay["bytes_up"] if relay else run["bytes_up"],
         "wire_bytes_down": relay["bytes_down"] if relay else run["bytes_down"],
-        "app_bytes_up": sum(request["req_wire_bytes"] for request in handshake),
-        "app_bytes_down": _sum([_down(request) for request in handshake]),
+        "app_bytes_up": total([request["req_wire_bytes"] for request in handshake]),
+        "app_bytes_down": total([_down(request) for request in handshake]),
         "phases": _phases(handshake),
         "validated": run["task"] == "ok" if run["task"] else None,
         "error": {"type": run["error"], "message": run["error_text"], "all_types": [run["error"]]} if failed else None,
@@ -86,7 +86,7 @@ def _row(document: dict[str, Any], run: dict[str, Any], number: int) -> dict[str
 def _request(request: dict[str, Any], began_ns: int, number: int) -> dict[str, Any]:
     start_ns, headers_ns, end_ns = request["start_ns"], request.get("headers_ns"), request["end_ns"]
     head, down = request.get("head_bytes"), request["bytes_down"]
-    whole = head is not None and request.get("content_type") != "text/event-stream"
+    whole = head is not None and down is not None and request.get("content_type") != "text/event-stream"
     return {
         "seq": number,
         "phase": _KINDS.get(request["phase"], request["phase"]),
@@ -107,12 +107,7 @@ def _request(request: dict[str, Any], began_ns: int, number: int) -> dict[str, A
 
 
 def _down(request: dict[str, Any]) -> int | None:
-    return _sum([request["resp_header_bytes"], request["resp_body_bytes"]])
-
-
-def _sum(values: list[int | None]) -> int | None:
-    known = [value for value in values if value is not None]
-    return sum(known) if len(known) == len(values) else None
+    return total([request["resp_header_bytes"], request["resp_body_bytes"]])
 
 
 def _phases(handshake: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
@@ -122,7 +117,7 @@ def _phases(handshake: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
         found[name] = {
             "round_trips": len(those),
             "ms": sum(request["dur_ms"] or 0.0 for request in those),
-            "bytes_up": sum(request["req_wire_bytes"] for request in those),
-            "bytes_down": _sum([_down(request) for request in those]),
+            "bytes_up": total([request["req_wire_bytes"] for request in those]),
+            "bytes_down": total([_down(request) for request in those]),
         }
     return found

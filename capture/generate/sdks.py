@@ -22,11 +22,12 @@ PINS: dict[str, tuple[str, ...]] = {
         "mcp==2.0.0",
         "a2a-sdk[grpc,http-server]==1.1.2",
         "acp-sdk==1.0.3",
-        "httpx==0.28.1",
+        "httpx[http2]==0.28.1",
         "uvicorn==0.34.3",
         "fastapi==0.115.14",
         "starlette==0.46.2",
         "pydantic==2.13.4",
+        "hypercorn==0.18.0",
     )
 }
 """Requirements of each set that is not the newest: for `paper`, those that the paper gives."""

@@ -21,12 +21,15 @@ _PHASES = {
     "server/discover": "capability",
     "tools/list": "capability",
 }
+_OAUTH = ("/register", "/token")
 HANDSHAKE = ("discovery", "capability", "session", "readiness")
 
 
 def phase(request: dict[str, Any]) -> str:
     """What a request of the ledger is for: one of the handshake's phases, `task`, `stream` or `teardown`."""
     operation, path = request["operation"], request["path"].partition("?")[0].rstrip("/")
+    if request["status"] in (401, 403) or path in _OAUTH or path.startswith("/.well-known/oauth-"):
+        return "session"
     if operation in _PHASES:
         return _PHASES[operation]
     if operation == "GET" and path in ("/.well-known/agent-card.json", "/agents"):
@@ -36,7 +39,7 @@ def phase(request: dict[str, Any]) -> str:
     return {"GET": "stream", "DELETE": "teardown"}.get(operation, "task")
 
 
-def weigh(told: dict[str, Any], protocol: str) -> dict[str, Any]:
+def weigh(told: dict[str, Any], protocol: str, binding: str | None = None) -> dict[str, Any]:
     """The numbers of one contact, from what its client told."""
     early = told["at_ready"]
     handshake = [i for i, request in enumerate(early) if phase(request) in HANDSHAKE]
@@ -65,14 +68,22 @@ def weigh(told: dict[str, Any], protocol: str) -> dict[str, Any]:
         else sum(each["opened_ns"] <= told["ready_ns"] for each in told["connections"]),
         "streams": sum(phase(request) == "stream" and request["status"] == 200 for request in early)
         + sum(request["path"] == "/sse" for request in answered),
-        "bytes_up": sum(request["bytes_up"] for request in final),
-        "bytes_down": sum(request["bytes_down"] for request in down),
+        "bytes_up": total([request["bytes_up"] for request in final]),
+        "bytes_down": total([request["bytes_down"] for request in down]),
         "phases": {name: n for name in HANDSHAKE if (n := sum(phase(request) == name for request in answered))},
-        "tasks": sum(phase(request) == "task" and not _redirected(request) for request in told["requests"]),
+        "tasks": sum(phase(request) == "task" and not _redirected(request) for request in told["requests"])
+        if binding != "grpc"
+        else None,  # it goes past the HTTP client whose books these are
         "time_to_ready_ms": round(told["took_ns"] / 1e6, 3),
         "http_ms": round(told["http_ns"] / 1e6, 3) if "http_ns" in told else None,
         "wire_ms": round((max(ends) - min(starts)) / 1e6, 3) if starts and ends else None,
     }
+
+
+def total(values: list[int | None]) -> int | None:
+    """Their sum; None when one is unknown."""
+    known = [value for value in values if value is not None]
+    return sum(known) if len(known) == len(values) else None
 
 
 def _redirected(request: dict[str, Any]) -> bool:
@@ -96,6 +107,12 @@ def common(values: list[Any]) -> Any:
     return distinct[0] if len(distinct) == 1 else distinct
 
 
+def _different(values: list[int | None]) -> list[int] | None:
+    """The different values, sorted; None when one is unknown."""
+    known = {value for value in values if value is not None}
+    return None if None in values else sorted(known)
+
+
 def _median(values: list[float | None]) -> float | None:
     known = [value for value in values if value is not None]
     return round(statistics.median(known), 3) if known else None
@@ -109,8 +126,8 @@ def _group(mode: str | None, runs: list[dict[str, Any]]) -> dict[str, Any]:
         "mode": mode,
         "runs": len(runs),
         **{name: common([run[name] for run in runs]) for name in same + more},
-        "bytes_up": sorted({run["bytes_up"] for run in runs}),
-        "bytes_down": sorted({run["bytes_down"] for run in runs}),
+        "bytes_up": _different([run["bytes_up"] for run in runs]),
+        "bytes_down": _different([run["bytes_down"] for run in runs]),
         "time_to_ready_ms_median": _median([run["time_to_ready_ms"] for run in measured]),
         "wire_ms_median": _median([run["wire_ms"] for run in measured]),
         "http_ms_median": _median([run["http_ms"] for run in measured]),
@@ -125,12 +142,12 @@ def _relayed(runs: list[dict[str, Any]]) -> dict[str, Any]:
     return {f"relay_{name}": sorted({each[name] for each in counted}) for name in names} if counted else {}
 
 
-def _contact(record: dict[str, Any], protocol: str) -> dict[str, Any]:
+def _contact(record: dict[str, Any], cell: Cell) -> dict[str, Any]:
     kept = ("mode", "warmup", "start_ns", "ready_ns", "end_ns", "version", "names", "task", "error_text")
     return {
         **{name: record.get(name) for name in kept},
         **({"relay": record["relay"]} if record.get("relay") else {}),
-        **weigh(record, protocol),
+        **weigh(record, cell.protocol, cell.binding),
         "requests": [{**request, "phase": phase(request)} for request in record["requests"]],
         "tcp": record["connections"],
     }
@@ -146,7 +163,7 @@ def compose(
     slow_ms: float,
 ) -> dict[str, Any]:
     """The document that stands beside the capture."""
-    each = [_contact(record, cell.protocol) for record in told]
+    each = [_contact(record, cell) for record in told]
     modes = list(dict.fromkeys(run["mode"] for run in each))
     return {
         "format": FORMAT,
@@ -161,13 +178,17 @@ def compose(
         "require": cell.require,
         "fault": cell.fault,
         "inventory": cell.inventory,
+        "tls": cell.tls,
+        "http2": cell.http2,
+        "binding": cell.binding,
+        "oauth": cell.oauth,
         "slow_ms": slow_ms if cell.fault == "slow" else None,
         "primed": primed is not None,
         "runs": len(each),
         "warmups": sum(run["warmup"] for run in each),
         "groups": [_group(mode, [run for run in each if run["mode"] == mode]) for mode in modes],
         "made": made,
-        "primed_contact": _contact(primed, cell.protocol) if primed else None,
+        "primed_contact": _contact(primed, cell) if primed else None,
         "each": each,
     }
 

@@ -7,7 +7,20 @@ from importlib import metadata
 
 from hsa.capture.generate.errand import say
 
-PACKAGES = ("mcp", "a2a-sdk", "acp-sdk", "httpx", "httpx2", "uvicorn", "starlette", "fastapi", "h11")
+PACKAGES = (
+    "mcp",
+    "a2a-sdk",
+    "acp-sdk",
+    "httpx",
+    "httpx2",
+    "uvicorn",
+    "hypercorn",
+    "h2",
+    "grpcio",
+    "starlette",
+    "fastapi",
+    "h11",
+)
 
 
 def installed() -> dict[str, str]:

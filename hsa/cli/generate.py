@@ -250,7 +250,7 @@ def _outcomes(document: dict[str, Any]) -> str:
 def _told(what: str) -> Iterator[None]:
     """What goes wrong in this block is told in a line that begins with `what`."""
     from hsa.capture.generate.matrix import Mixed
-    from hsa.capture.generate.play import PlayFailed
+    from hsa.capture.generate.processes import PlayFailed
     from hsa.capture.generate.proxy import NoProxy
     from hsa.capture.generate.sdks import NoEnvironment
     from hsa.capture.generate.sniffer import CannotRecord

@@ -1,0 +1,149 @@
+"""Both sides of the MCP SDK's authorization: a server that gives a token to everyone, a client without a person.
+
+The client's HTTP layer does what the SDK makes it do. Where a person would log in with a browser, the authorization
+page is fetched with an HTTP client of its own, which is in nobody's books.
+"""
+
+from __future__ import annotations
+
+import secrets
+import time
+import warnings
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+SCOPE = "user"
+LIFETIME_S = 3600
+CALLBACK = "http://localhost:3030/callback"
+"""Nobody listens there: the browser's last step is read, not taken."""
+
+
+class _Provider:
+    """An authorization server in memory, as the SDK's server wants it."""
+
+    def __init__(self) -> None:
+        self._clients: dict[str, Any] = {}
+        self._codes: dict[str, Any] = {}
+        self._tokens: dict[str, Any] = {}
+
+    async def get_client(self, client_id: str) -> Any:
+        return self._clients.get(client_id)
+
+    async def register_client(self, client_info: Any) -> None:
+        self._clients[client_info.client_id] = client_info
+
+    async def authorize(self, client: Any, params: Any) -> str:
+        from mcp.server.auth.provider import AuthorizationCode, construct_redirect_uri
+
+        code = secrets.token_hex(20)
+        self._codes[code] = AuthorizationCode(
+            code=code,
+            client_id=client.client_id,
+            redirect_uri=params.redirect_uri,
+            redirect_uri_provided_explicitly=params.redirect_uri_provided_explicitly,
+            expires_at=time.time() + LIFETIME_S,
+            scopes=params.scopes or [SCOPE],
+            code_challenge=params.code_challenge,
+            resource=params.resource,
+        )
+        return construct_redirect_uri(str(params.redirect_uri), code=code, state=params.state)
+
+    async def load_authorization_code(self, client: Any, authorization_code: str) -> Any:
+        return self._codes.get(authorization_code)
+
+    async def exchange_authorization_code(self, client: Any, authorization_code: Any) -> Any:
+        from mcp.server.auth.provider import AccessToken
+        from mcp.shared.auth import OAuthToken
+
+        del self._codes[authorization_code.code]
+        token = secrets.token_hex(32)
+        self._tokens[token] = AccessToken(
+            token=token,
+            client_id=client.client_id,
+            scopes=authorization_code.scopes,
+            expires_at=int(time.time()) + LIFETIME_S,
+            resource=authorization_code.resource,
+        )
+        scope = " ".join(authorization_code.scopes)
+        return OAuthToken(access_token=token, token_type="Bearer", expires_in=LIFETIME_S, scope=scope)
+
+    async def load_access_token(self, token: str) -> Any:
+        return self._tokens.get(token)
+
+    async def load_refresh_token(self, client: Any, refresh_token: str) -> Any:
+        return None
+
+    async def exchange_refresh_token(self, client: Any, refresh_token: Any, scopes: list[str]) -> Any:
+        raise NotImplementedError
+
+    async def revoke_token(self, token: Any) -> None:
+        self._tokens.pop(token.token, None)
+
+
+def server_options(url: str) -> dict[str, Any]:
+    """What the SDK's server is given so that it wants a token; `url` is where clients find it."""
+    from mcp.server.auth.settings import AuthSettings, ClientRegistrationOptions
+    from pydantic import AnyHttpUrl
+
+    registration = ClientRegistrationOptions(enabled=True, valid_scopes=[SCOPE], default_scopes=[SCOPE])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of a default that will change
+        settings = AuthSettings(
+            issuer_url=AnyHttpUrl(url),
+            resource_server_url=AnyHttpUrl(f"{url}/mcp"),
+            client_registration_options=registration,
+            required_scopes=[SCOPE],
+        )
+    return {"auth_server_provider": _Provider(), "auth": settings}
+
+
+class _Storage:
+    """Forgets nothing while the contact lasts."""
+
+    def __init__(self) -> None:
+        self._tokens: Any = None
+        self._client: Any = None
+
+    async def get_tokens(self) -> Any:
+        return self._tokens
+
+    async def set_tokens(self, tokens: Any) -> None:
+        self._tokens = tokens
+
+    async def get_client_info(self) -> Any:
+        return self._client
+
+    async def set_client_info(self, client_info: Any) -> None:
+        self._client = client_info
+
+
+def client_auth(url: str) -> Any:
+    """The SDK client's authorization for the endpoint `url`, by the whole flow: nothing is known before."""
+    from mcp.client.auth import OAuthClientProvider
+    from mcp.shared.auth import AuthorizationCodeResult, OAuthClientMetadata
+
+    shown: list[str] = []
+
+    async def browse(page: str) -> None:
+        import httpx
+
+        async with httpx.AsyncClient() as browser:
+            answer = await browser.get(page)
+            shown.append(answer.headers["location"])
+
+    async def come_back() -> Any:
+        query = parse_qs(urlsplit(shown.pop()).query)
+        found = {name: values[0] for name, values in query.items() if name in ("code", "state", "iss")}
+        return AuthorizationCodeResult(**found)
+
+    metadata: Any = OAuthClientMetadata.model_validate(
+        {
+            "client_name": "hsa",
+            "redirect_uris": [CALLBACK],
+            "grant_types": ["authorization_code", "refresh_token"],
+            "response_types": ["code"],
+            "scope": SCOPE,
+        }
+    )
+    storage: Any = _Storage()
+    return OAuthClientProvider(url, metadata, storage, browse, come_back)
