@@ -27,6 +27,10 @@ START_S = 10.0
 """A tool that has not said within this time that it listens has failed."""
 
 
+GUARD = '"$@" < /dev/null & tool=$!; exec > /dev/null 2>&1; read -r _; kill -TERM $tool; wait $tool'
+"""Shell script around a tool: it ends when standard input does, and so also when this process is killed."""
+
+
 class CannotRecord(RuntimeError):
     """No way to record packets works here; the message names each and why, and what to do."""
 
@@ -109,7 +113,11 @@ def _tool(name: str, arguments: list[str], out: BinaryIO, listening: bytes) -> t
     version = _version(path)
     # In a session of its own, so that Ctrl-C on the terminal reaches only us.
     process = subprocess.Popen(
-        [path, *arguments], stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.PIPE, start_new_session=True
+        ["/bin/sh", "-c", GUARD, "sh", path, *arguments],
+        stdin=subprocess.PIPE,
+        stdout=out,
+        stderr=subprocess.PIPE,
+        start_new_session=True,
     )
     assert process.stderr is not None
     said = b""
@@ -123,16 +131,15 @@ def _tool(name: str, arguments: list[str], out: BinaryIO, listening: bytes) -> t
                 raise OSError(f"{name}: {last[-1] if last else 'says nothing'}")
             said += chunk
     except BaseException:
-        process.kill()
+        os.killpg(process.pid, signal.SIGKILL)
         process.communicate()
         raise
 
     def stop() -> int | None:
-        process.send_signal(signal.SIGINT)
         try:
-            _, rest = process.communicate(timeout=START_S)
+            _, rest = process.communicate(timeout=START_S)  # closes its input
         except subprocess.TimeoutExpired:
-            process.kill()
+            os.killpg(process.pid, signal.SIGKILL)
             _, rest = process.communicate()
         found = re.search(rb"(\d+) packets? dropped by kernel|received/dropped on .*?: \d+/(\d+)", rest)
         return int(found.group(1) or found.group(2)) if found else None

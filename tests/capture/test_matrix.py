@@ -124,6 +124,21 @@ def test_group_is_recorded_and_goes_on(tmp_path: Path, monkeypatch: pytest.Monke
     assert "was recorded with 1 runs" in other.output
 
 
+def descendants(pid: int) -> set[int]:
+    try:
+        found = {int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()}
+    except FileNotFoundError:
+        return set()
+    return found.union(*(descendants(child) for child in found))
+
+
+def running(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
 @pytest.mark.sdk
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL])
 def test_interrupted_group_goes_on(how: signal.Signals, tmp_path: Path) -> None:
@@ -141,10 +156,18 @@ def test_interrupted_group_goes_on(how: signal.Signals, tmp_path: Path) -> None:
         while not partial.exists() and time.monotonic() < end:
             time.sleep(0.01)
         assert partial.exists()
+        while len(descendants(process.pid)) < 4 and time.monotonic() < end:
+            time.sleep(0.01)
         with pytest.raises(Mixed, match="another hsa"), opened(tmp_path):
             pass
+        began = descendants(process.pid)
+        assert len(began) >= 4  # counterpart, client, recorder and its guard
         process.send_signal(how)
         process.wait(20)
+    end = time.monotonic() + 10
+    while any(running(pid) for pid in began) and time.monotonic() < end:
+        time.sleep(0.02)
+    assert not any(running(pid) for pid in began)
     assert partial.exists() == (how == signal.SIGKILL)
     run = subprocess.run([*command, "50"], capture_output=True, text=True, check=False)
     assert run.returncode == 0, run.stderr
