@@ -20,6 +20,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from hsa.capture.files import open_traces
+
 SETTLE_S = 1.3
 """A recording is to go on this long after the last packet: tcpdump gets packets from the kernel once a second. (Its
 immediate mode is no way out: there each packet takes a slot of the largest size, and a crowd overruns the buffer.)"""
@@ -35,21 +37,49 @@ class CannotRecord(RuntimeError):
     """No way to record packets works here; the message names each and why, and what to do."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Said:
+    """What a tool that has ended says."""
+
+    captured: int | None = None
+    """Packets written; None where it does not tell."""
+    dropped: int | None = None
+    failure: str | None = None
+    """Why it ended by itself, as far as it says."""
+
+
 @dataclass(slots=True)
 class Sniffer:
     """A recording that is going on."""
 
+    file: Path
     tool: str
     """What records, with its version where it tells."""
-    _stop: Callable[[], int | None] | None
+    _stop: Callable[[], _Said] | None
     dropped: int | None = None
     """Packets dropped on record, once it is stopped; None where the tool does not tell."""
 
     def stop(self) -> None:
-        """End it. What came in the last `SETTLE_S` may be missing."""
-        if self._stop is not None:
-            self.dropped = self._stop()
-            self._stop = None
+        """End it. What came in the last `SETTLE_S` may be missing.
+
+        Raises CannotRecord when the file does not hold what the tool wrote: a full disk, or a tool that died.
+        """
+        if self._stop is None:
+            return
+        stop, self._stop = self._stop, None
+        said = stop()
+        self.dropped = said.dropped
+        there = _packets(self.file)
+        if said.failure is not None or there is None or said.captured not in (None, there):
+            what = said.failure or f"{self.tool} wrote {said.captured} packets, of which {there or 0} are whole"
+            raise CannotRecord(f"the recording {self.file} is not complete: {what}; is the disk full?")
+
+
+def _packets(file: Path) -> int | None:
+    """Packets in a capture; None when it is cut."""
+    reader = open_traces([file])
+    count = sum(len(records) for records in reader)
+    return None if reader.errors or any(trace.cut for trace in reader.traces) else count
 
 
 def loopback() -> str:
@@ -71,7 +101,7 @@ def sniff(file: Path, ports: Sequence[int], interface: str | None = None, withou
                 out.seek(0)
                 out.truncate()
                 try:
-                    return Sniffer(*begin(out, _Wanted(interface or loopback(), ports, without)))
+                    return Sniffer(file, *begin(out, _Wanted(interface or loopback(), ports, without)))
                 except (OSError, RuntimeError, subprocess.SubprocessError) as error:
                     reasons.append(str(error))
             hint = "run as root, or install tcpdump or dumpcap with the right to capture"
@@ -95,17 +125,17 @@ class _Wanted:
         return f"({ports}) and not host {self.without}" if self.without else ports
 
 
-def _tcpdump(out: BinaryIO, wanted: _Wanted) -> tuple[str, Callable[[], int | None]]:
+def _tcpdump(out: BinaryIO, wanted: _Wanted) -> tuple[str, Callable[[], _Said]]:
     options = ["-i", wanted.interface, "-n", "-U", "-s", "0", "-B", "16384", "-w", "-"]
     precise = ["--nano"] if sys.platform.startswith("linux") else []
     return _tool("tcpdump", [*options, *precise, wanted.filter()], out, b"listening on")
 
 
-def _dumpcap(out: BinaryIO, wanted: _Wanted) -> tuple[str, Callable[[], int | None]]:
+def _dumpcap(out: BinaryIO, wanted: _Wanted) -> tuple[str, Callable[[], _Said]]:
     return _tool("dumpcap", ["-i", wanted.interface, "-P", "-w", "-", "-f", wanted.filter()], out, b"File: ")
 
 
-def _tool(name: str, arguments: list[str], out: BinaryIO, listening: bytes) -> tuple[str, Callable[[], int | None]]:
+def _tool(name: str, arguments: list[str], out: BinaryIO, listening: bytes) -> tuple[str, Callable[[], _Said]]:
     """Start a recording tool and wait until its messages hold `listening`; OSError says why it cannot."""
     path = shutil.which(name)
     if path is None:
@@ -135,14 +165,18 @@ def _tool(name: str, arguments: list[str], out: BinaryIO, listening: bytes) -> t
         process.communicate()
         raise
 
-    def stop() -> int | None:
+    def stop() -> _Said:
         try:
             _, rest = process.communicate(timeout=START_S)  # closes its input
         except subprocess.TimeoutExpired:
             os.killpg(process.pid, signal.SIGKILL)
             _, rest = process.communicate()
-        found = re.search(rb"(\d+) packets? dropped by kernel|received/dropped on .*?: \d+/(\d+)", rest)
-        return int(found.group(1) or found.group(2)) if found else None
+        captured = re.search(rb"(\d+) packets? captured|Packets captured: (\d+)", rest)
+        dropped = re.search(rb"(\d+) packets? dropped by kernel|received/dropped on .*?: \d+/(\d+)", rest)
+        if captured is None:
+            last = rest.decode(errors="replace").strip().splitlines()
+            return _Said(failure=f"{name} ended: {last[-1] if last else 'it says nothing'}")
+        return _Said(int(captured[1] or captured[2]), int(dropped[1] or dropped[2]) if dropped else None)
 
     return version, stop
 
@@ -153,7 +187,7 @@ def _version(path: str) -> str:
     return first[0].strip().rstrip(".") if first else Path(path).name
 
 
-def _scapy(out: BinaryIO, wanted: _Wanted) -> tuple[str, Callable[[], int | None]]:
+def _scapy(out: BinaryIO, wanted: _Wanted) -> tuple[str, Callable[[], _Said]]:
     import scapy
     from scapy.config import conf
     from scapy.layers.inet import IP, TCP
@@ -178,11 +212,11 @@ def _scapy(out: BinaryIO, wanted: _Wanted) -> tuple[str, Callable[[], int | None
         opened_socket=source, store=False, lfilter=relevant, prn=writer.write, started_callback=started.set
     )
 
-    def stop() -> int | None:
+    def stop() -> _Said:
         sniffer.stop()
         source.close()
         writer.close()
-        return None
+        return _Said()
 
     sniffer.start()
     if not started.wait(START_S):

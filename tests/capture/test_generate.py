@@ -6,6 +6,7 @@ import asyncio
 import importlib.util
 import json
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -333,6 +334,35 @@ def test_recorders(without: list[str], echo_port: int, tmp_path: Path, monkeypat
     assert (seen[port].bytes_up, seen[port].bytes_down) == (20, 50)
     with pytest.raises(FileExistsError):
         sniff(tmp_path / "x.pcap", [echo_port])
+
+
+@pytest.mark.parametrize("without", [[], ["_tcpdump"]], ids=["tcpdump", "dumpcap"])
+def test_recording_that_is_cut_short_is_told(
+    without: list[str], echo_port: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As on a full disk: the tool cannot write all that it captured."""
+    need_packets()
+    need(os.geteuid() == 0 and shutil.which("mount") is not None, "the right to mount (root)")
+
+    def absent(out: Any, wanted: Any) -> Any:
+        raise FileNotFoundError("not installed")
+
+    for name in without:
+        monkeypatch.setattr(sniffer, name, absent)
+    small = tmp_path / "small"
+    small.mkdir()
+    command = ["mount", "-t", "tmpfs", "-o", "size=8k", "none", str(small)]
+    need(subprocess.run(command, capture_output=True, check=False).returncode == 0, "the right to mount")
+    try:
+        recording = sniff(small / "x.pcap", [echo_port])
+        for _ in range(60):
+            with socket.socket() as client:
+                client.connect_ex(("127.0.0.1", echo_port))
+        time.sleep(sniffer.SETTLE_S)
+        with pytest.raises(CannotRecord, match="not complete"):
+            recording.stop()
+    finally:
+        subprocess.run(["umount", str(small)], check=True)
 
 
 def test_no_recorder_says_what_was_tried(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

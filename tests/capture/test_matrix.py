@@ -140,8 +140,10 @@ def running(pid: int) -> bool:
 
 
 @pytest.mark.sdk
-@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL])
-def test_interrupted_group_goes_on(how: signal.Signals, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("kind", "how"), [("relay", signal.SIGINT), ("path", signal.SIGTERM), ("path", signal.SIGKILL)]
+)
+def test_interrupted_group_goes_on(kind: str, how: signal.Signals, tmp_path: Path) -> None:
     """Whatever ended the first command, the next one leaves no trace of it and finishes."""
     need_recording()
     code = (
@@ -149,7 +151,8 @@ def test_interrupted_group_goes_on(how: signal.Signals, tmp_path: Path) -> None:
         "GROUPS['s4'] = Group('s4', 'x', (CELLS['s4a.a2a'],), 1, 0, (0.0,))\n"
         "from hsa.cli.capture import capture; capture()"
     )
-    command = [sys.executable, "-c", code, "generate", "--group", "s4", "-o", str(tmp_path), "--slow-ms"]
+    command = [sys.executable, "-c", code, "generate", "--group", "s4", "-o", str(tmp_path)]
+    command += ["--link", kind, "--slow-ms"]
     partial = tmp_path / matrix.PARTIAL / "s4a.a2a.pcap"
     with subprocess.Popen([*command, "60000"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
         end = time.monotonic() + 20
@@ -172,7 +175,7 @@ def test_interrupted_group_goes_on(how: signal.Signals, tmp_path: Path) -> None:
     run = subprocess.run([*command, "50"], capture_output=True, text=True, check=False)
     assert run.returncode == 0, run.stderr
     assert not (tmp_path / matrix.PARTIAL).exists()
-    assert (tmp_path / "relay-0ms" / "s4a.a2a.truth.json").exists()
+    assert (tmp_path / f"{kind}-0ms" / "s4a.a2a.truth.json").exists()
 
 
 def test_another_set_of_sdks_is_not_mixed_in(tmp_path: Path) -> None:
