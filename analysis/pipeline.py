@@ -31,9 +31,11 @@ from hsa.capture.records import Records
 from hsa.dissectors.connection import Connection
 from hsa.dissectors.driver import Driver
 from hsa.dissectors.http import HttpExchange
+from hsa.dissectors.nesting import Opener
 from hsa.dissectors.packets import part
 from hsa.dissectors.reading import Reading, Role
 from hsa.dissectors.recognise import Recogniser
+from hsa.dissectors.registry import open_stream
 
 BLOCKS_A_COLLECTION = 64
 """Blocks between two runs of the cycle collector, which is paused in between: objects here are many and long-lived,
@@ -106,11 +108,17 @@ class Pipeline:
     """One run over the captures. `run` does the work; `analysis` gives the result once it is done."""
 
     def __init__(
-        self, paths: Paths, options: Options, *, keep_exchanges: bool, progress: Callable[[int], None] | None = None
+        self,
+        paths: Paths,
+        options: Options,
+        *,
+        keep_exchanges: bool,
+        progress: Callable[[int], None] | None = None,
+        opener: Opener = open_stream,
     ) -> None:
         self._options = options
         self._reader: Reader = open_traces(paths, reorder_window_ns=options.reorder_window_ns)
-        self._driver = Driver(_Watched(self._reader, options, self, progress))
+        self._driver = Driver(_Watched(self._reader, options, self, progress), opener=opener)
         self._recogniser = Recogniser()
         self._late = LateAnswers()
         self._assembler = Assembler(idle_ns=int(options.idle_s * 1e9), merge_hops=options.hops == "merged")

@@ -18,7 +18,7 @@ from hsa.dissectors.damage import DamageCount, DamageTable
 from hsa.dissectors.dns import Names
 from hsa.dissectors.first_bytes import OTHER, REASONS, kind_of
 from hsa.dissectors.http import HttpExchange
-from hsa.dissectors.nesting import JSON_BYTES, Output, Reader, Run, Setting
+from hsa.dissectors.nesting import JSON_BYTES, Opener, Output, Reader, Run, Setting
 from hsa.dissectors.packets import PacketDecoder, parts
 from hsa.dissectors.registry import STREAMS, open_stream
 from hsa.dissectors.tcp import StreamData, StreamEnd, Streams, Verdict
@@ -40,7 +40,8 @@ class Driver:
     """Iterate for (exchange, final): once when an exchange's head is complete, and once more, with True, when nothing
     can be added to it. `json_bytes` is the longest JSON body kept, decoded. Nothing raises because of a capture."""
 
-    def __init__(self, reader: Source, *, json_bytes: int = JSON_BYTES) -> None:
+    def __init__(self, reader: Source, *, json_bytes: int = JSON_BYTES, opener: Opener = open_stream) -> None:
+        """`opener` gives the reader for a kind of stream; one that looks on as the bytes go by can be put in."""
         self._reader = reader
         self.names = Names()
         self.packets = PacketDecoder(self.names)
@@ -50,7 +51,7 @@ class Driver:
         """Reason to number of connections (or tunnels in them) that were not decoded."""
         self.bugs = 0
         """Faults of our own that were caught."""
-        self._run = Run(open_stream, json_bytes, self.streams.rename)
+        self._run = Run(opener, json_bytes, self.streams.rename)
         self._readers: dict[Connection, Reader] = {}
 
     @property
@@ -124,7 +125,7 @@ class Driver:
     def _begin(self, connection: Connection) -> Reader | None:
         """A reader for a stream that `_classify` asked to keep; None when only its name was wanted."""
         up, down = connection.mid_start
-        reader = open_stream(connection.kind, Setting(connection, self._run, (up, down)))
+        reader = self._run.open(connection.kind, Setting(connection, self._run, (up, down)))
         if reader is None:
             self.streams.drop(connection)
             self._undecoded(connection.kind)

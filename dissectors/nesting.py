@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 from hsa.dissectors.connection import Connection
 from hsa.dissectors.contract import Damage, Direction, Item, Seen
@@ -43,11 +43,15 @@ class Reader(Protocol):
         ...
 
 
+Opener: TypeAlias = "Callable[[str, Setting], Reader | None]"
+"""What gives a reader for a kind of stream; None when there is none."""
+
+
 @dataclass(slots=True, eq=False)
 class Run:
     """What holds for all streams of one run."""
 
-    open: Callable[[str, Setting], Reader | None] = lambda kind, setting: None
+    open: Opener = lambda kind, setting: None
     """A reader for a kind of stream; None when there is none."""
     json_bytes: int = JSON_BYTES
     """Longest JSON body kept, decoded."""

@@ -1,0 +1,319 @@
+"""From a recorded session to its plan: who waited for what, and how long each took by himself.
+
+Strategy: every time is first moved from the capture point to the clock of the one who acted, by the halves of the
+round-trip time that the TCP handshakes show. A client's action waited for the last answer that it had by then; what
+lies between is its own time. That an action came after an answer does not prove that it had to: where neither the
+protocol nor the connection nor the timing shows it, the step also knows what it would wait for if the order was chance.
+A server's answer waited for the whole request; what follows in pieces follows the piece before.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from hsa.analysis.model import Exchange
+from hsa.analysis.session import end_of
+from hsa.analysis.timing import halves_ms
+from hsa.dissectors.connection import Connection
+from hsa.dissectors.contract import C2S, S2C
+from hsa.dissectors.reading import Phase, Role
+from hsa.replay.link import HEADERS_BYTES
+from hsa.replay.plan import CLIENT, SERVER, Kind, Line, Plan, Step
+from hsa.replay.proof import proof
+from hsa.replay.recorded import Piece, Session
+
+MOST_EXCHANGES = 256
+"""Exchanges of a session that are planned; what comes after a client is ready and has had its task is no handshake."""
+CHANCE = 3
+"""An answer that was waited for this many times longer than the client then took to act is what it waited for: an
+action that had nothing to do with it would have come at that moment once in so many times at most."""
+INITIAL_SEGMENTS = 10
+"""Initial window of the recorded senders (RFC 6928), for telling waits for the window from waits for the server."""
+USUAL_SEGMENT = 1500 - HEADERS_BYTES
+
+
+class CannotPlan(ValueError):
+    """A session cannot be replayed; the message says why."""
+
+
+@dataclass(slots=True)
+class _Arrival:
+    """Something that reached the client, by the client's clock."""
+
+    t_ns: int
+    step: int
+    exchange: Exchange
+
+
+def plan_of(session: Session) -> Plan:
+    """The plan of a session. Raises CannotPlan."""
+    return _Inference(session).run()
+
+
+class _Inference:
+    def __init__(self, session: Session) -> None:
+        self._handshake = session.handshake
+        self._session = session
+        exchanges = [e for e in session.exchanges if e.request_start is not None and e.link is not None]
+        self._exchanges = exchanges[:MOST_EXCHANGES]
+        self._plan = Plan()
+        links = {e.link: None for e in self._exchanges if e.link is not None}
+        client_ms, server_ms = halves_ms(links)
+        if client_ms is not None and server_ms is not None:
+            self._plan.rtt_ns = round((client_ms + server_ms) * 1e6)
+        else:
+            self._plan.unknown.append("the recorded round-trip time (no TCP handshake was captured whole): taken as 0")
+        self._client_ns = round((client_ms or 0.0) * 1e6 / 2)
+        """From the client to the capture point, one way."""
+        self._server_ns = round((server_ms or 0.0) * 1e6 / 2)
+        self._lines: dict[Connection, int] = {}
+        self._arrivals: list[_Arrival] = []
+        self._late: list[tuple[int, Exchange, Piece, int]] = []
+        self._done: list[int] = []
+        """When each step was done, by its actor's clock."""
+        self._effect: list[int] = []
+        """When it was in effect at the other end (of OPEN: at the client)."""
+
+    def run(self) -> Plan:
+        handshake, plan = self._handshake, self._plan
+        if handshake.warm or not handshake.exchanges:
+            raise CannotPlan("no handshake on the wire" if handshake.warm else "its handshake was not captured")
+        if not self._exchanges:
+            raise CannotPlan("its requests were not captured")
+        plan.start_ns = handshake.start - self._client_ns
+        for exchange in sorted(self._exchanges, key=lambda e: (e.request_start or 0, e.serial)):
+            self._take(exchange)
+        self._set_ends()
+        return plan
+
+    # ---------------------------------------------------------------- one exchange
+
+    def _take(self, exchange: Exchange) -> None:
+        link, stream = exchange.link, None
+        assert link is not None and exchange.request_start is not None
+        stream = self._session.streams.get(link)
+        request_end = exchange.request_end or exchange.request_start
+        up = [] if stream is None else stream.within(C2S, exchange.request_start, request_end)
+        if not up:
+            up = [Piece(request_end, max(1, exchange.bytes_up), 0)]
+        opened = None
+        if link not in self._lines:
+            opened = self._open(link, exchange)
+        line = self._lines[link]
+        first = up[0].t_ns - self._client_ns
+        waits, free = self._waits(exchange, first, opened)
+        number = self._send(exchange, CLIENT, line, up[0], waits, first, free)
+        self._plan.requests[exchange.serial] = number
+        for piece in up[1:]:
+            number = self._send(exchange, CLIENT, line, piece, (number,), piece.t_ns - self._client_ns)
+        if exchange.response_start is not None:
+            self._answer(exchange, line, number)
+
+    def _open(self, link: Connection, exchange: Exchange) -> int | None:
+        """The step that opened a connection; None when it was open before."""
+        self._lines[link] = line = len(self._plan.lines)
+        self._plan.lines.append(Line(link, exchange.server))
+        if link.syn_ns is None or link.established_ns is None or any(link.mid_start):
+            if not exchange.order:
+                self._plan.unknown.append(f"the set-up of connection {link.number} was not captured: left out")
+            return None
+        begun = link.syn_ns - self._client_ns
+        if begun < self._plan.start_ns:
+            return None  # from before: the client had it in its pool
+        waits, free = self._waits(exchange, begun, None)
+        step = Step(0, Kind.OPEN, CLIENT, line, 0, waits, self._pause(waits, begun, CLIENT), exchange, "connect")
+        if free is not None:
+            step.free = (free, self._pause(free, begun, CLIENT))
+        self._done.append(begun)
+        answered = link.syn_ack_ns if link.syn_ack_ns is not None else link.established_ns
+        self._effect.append(max(begun, answered + self._client_ns))
+        return self._plan.add(step)
+
+    def _answer(self, exchange: Exchange, line: int, last: int) -> None:
+        """The steps of a response; each piece of it is one."""
+        assert exchange.response_start is not None
+        link = exchange.link
+        assert link is not None
+        stream = self._session.streams.get(link)
+        end = max(exchange.response_end or 0, exchange.answer_end or 0, exchange.response_start)
+        down = [] if stream is None else stream.within(S2C, exchange.response_start, end)
+        if not down:
+            down = [Piece(end, max(1, exchange.bytes_down), 0)]
+        sent = [t - self._server_ns for t in _without_window(down, self._plan.rtt_ns or 0)]
+        standing = exchange.standing
+        if not standing and sent[0] < self._effect[last]:
+            # It began before the whole request was there: it waits for the part that was.
+            while last > self._plan.requests[exchange.serial] and self._effect[last] > sent[0]:
+                last -= 1
+        answer_end = exchange.answer_end if exchange.answer_end is not None else exchange.response_end
+        number, named = last, False
+        for i, (piece, moment) in enumerate(zip(down, sent, strict=True)):
+            waits: tuple[int, ...] = (number,)
+            if standing and i:
+                waits = self._asked(number, moment)
+            number = self._send(exchange, SERVER, line, piece, waits, moment)
+            self._find_late(exchange, piece, number)
+            if not named and answer_end is not None and piece.t_ns >= answer_end:
+                self._arrived(exchange, number, standing)
+                named = True
+        if not named:
+            self._arrived(exchange, number, standing)
+
+    def _arrived(self, exchange: Exchange, number: int, standing: bool) -> None:
+        """The answer of an exchange is at the client."""
+        role = exchange.reading.role if exchange.reading is not None else None
+        elsewhere = exchange.reading is not None and exchange.reading.answered_elsewhere
+        if not elsewhere:
+            self._plan.answers[exchange.serial] = number
+        if role is Role.STREAM and exchange.status == 200:
+            return  # nobody waits for a listening stream
+        if standing and exchange.answer is None:
+            return
+        self._note(_Arrival(self._effect[number], number, exchange))
+
+    def _find_late(self, carrier: Exchange, piece: Piece, number: int) -> None:
+        """Answers to other requests that came with this piece of a standing stream."""
+        if not carrier.standing:
+            return
+        for exchange in self._exchanges:
+            reading = exchange.reading
+            if reading is None or not reading.answered_elsewhere or exchange.answer_end != piece.t_ns:
+                continue
+            self._plan.answers[exchange.serial] = number
+            self._note(_Arrival(self._effect[number], number, exchange))
+
+    def _note(self, arrival: _Arrival) -> None:
+        self._arrivals.append(arrival)
+        self._arrivals.sort(key=lambda a: a.t_ns)
+
+    # ---------------------------------------------------------------- who waits for whom
+
+    def _waits(
+        self, exchange: Exchange, moment_ns: int, opened: int | None
+    ) -> tuple[tuple[int, ...], tuple[int, ...] | None]:
+        """(what the client's action at this moment waited for, what it would wait for if the order was chance)."""
+        had = self._arrivals[: bisect_right([a.t_ns for a in self._arrivals], moment_ns)]
+        had = [a for a in had if a.exchange is not exchange]
+        base: tuple[int, ...] = (opened,) if opened is not None else ()
+        if opened is not None:
+            # What the connection was opened after need not be waited for twice.
+            had = [a for a in had if a.t_ns > self._done[opened]]
+        if not had:
+            return base, None
+        last = had[-1]
+        waits = (*base, last.step)
+        if opened is not None and self._effect[opened] > last.t_ns:
+            # It came while the connection was being set up: it may or may not have been waited for.
+            return (waits, None) if proof(exchange, last.exchange) else (base, None)
+        if proof(exchange, last.exchange) or self._awaited(last, moment_ns):
+            return waits, None
+        if opened is not None:
+            return waits, base
+        before = [a.step for a in had[:-1] if a.t_ns <= self._begun(last.exchange)]
+        return waits, tuple(before[-1:])
+
+    def _begun(self, exchange: Exchange) -> int:
+        """When the client sent the request of an exchange (or opened the connection for it)."""
+        number = self._plan.requests.get(exchange.serial)
+        if number is None:
+            return self._plan.start_ns
+        step = self._plan.steps[number]
+        for other in step.waits:
+            if self._plan.steps[other].kind is Kind.OPEN:
+                return self._done[other]
+        return self._done[number]
+
+    def _awaited(self, arrival: _Arrival, moment_ns: int) -> bool:
+        """The timing alone shows that the client waited for it."""
+        waited = arrival.t_ns - self._begun(arrival.exchange)
+        return waited >= CHANCE * (moment_ns - arrival.t_ns)
+
+    def _asked(self, before: int, moment_ns: int) -> tuple[int, ...]:
+        """What an event of a standing stream waited for: the last request that the server had, or the event before."""
+        asked = [
+            n
+            for n, step in enumerate(self._plan.steps)
+            if step.actor == CLIENT and step.kind is Kind.SEND and self._effect[n] <= moment_ns
+        ]
+        latest = max(asked, key=lambda n: self._effect[n], default=before)
+        return (latest,) if self._effect[latest] > self._done[before] else (before,)
+
+    # ---------------------------------------------------------------- steps
+
+    def _send(
+        self,
+        exchange: Exchange,
+        actor: int,
+        line: int,
+        piece: Piece,
+        waits: tuple[int, ...],
+        moment_ns: int,
+        free: tuple[int, ...] | None = None,
+    ) -> int:
+        """A step that writes a piece at a moment of the actor's clock."""
+        reached = max((self._time(n, actor) for n in waits), default=self._plan.start_ns)
+        moment_ns = max(moment_ns, reached)
+        step = Step(0, Kind.SEND, actor, line, piece.size, waits, moment_ns - reached, exchange)
+        if free is not None:
+            step.free = (free, self._pause(free, moment_ns, actor))
+        self._done.append(moment_ns)
+        there = piece.t_ns + (self._server_ns if actor == CLIENT else self._client_ns)
+        self._effect.append(max(moment_ns, there))
+        return self._plan.add(step)
+
+    def _time(self, number: int, actor: int) -> int:
+        """When a step was there for an actor: one's own when done, another's when in effect."""
+        step = self._plan.steps[number]
+        own = step.actor == actor and step.kind is Kind.SEND
+        return self._done[number] if own else self._effect[number]
+
+    def _pause(self, waits: Sequence[int], moment_ns: int, actor: int) -> int:
+        reached = max((self._time(n, actor) for n in waits), default=self._plan.start_ns)
+        return max(0, moment_ns - reached)
+
+    # ---------------------------------------------------------------- the end
+
+    def _set_ends(self) -> None:
+        """Which arrival ends the handshake."""
+        handshake, plan = self._handshake, self._plan
+        end_ns = handshake.ready
+        if end_ns is None:
+            if handshake.time_to_outcome_ms is None:
+                raise CannotPlan("how it ended was not captured")
+            end_ns = handshake.start + round(handshake.time_to_outcome_ms * 1e6)
+        members = set(handshake.exchanges)
+        by_end = sorted(
+            (end_of(e), n)
+            for e in self._exchanges
+            if e.serial in members and (n := plan.answers.get(e.serial)) is not None and end_of(e) <= end_ns
+        )
+        if not by_end:
+            raise CannotPlan("no answer of it was captured")
+        plan.ends = [n for _, n in by_end]
+        last = max(self._effect[n] for n in plan.ends)
+        plan.rest_ns = max(0, end_ns + self._client_ns - last)
+
+
+def is_handshake(exchange: Exchange) -> bool:
+    """It has a phase of the handshake."""
+    return exchange.phase in (Phase.DISCOVERY, Phase.CAPABILITY, Phase.SESSION, Phase.READINESS)
+
+
+def _without_window(pieces: Sequence[Piece], rtt_ns: int) -> list[int]:
+    """When the pieces of an answer would have been captured, had no congestion window held them back, ns: a piece that
+    the window explains counts as written with the one before it."""
+    times = [piece.t_ns for piece in pieces]
+    if rtt_ns <= 1_000_000 or sum(piece.size for piece in pieces) <= INITIAL_SEGMENTS * USUAL_SEGMENT:
+        return times
+    window, room, held = INITIAL_SEGMENTS * USUAL_SEGMENT, INITIAL_SEGMENTS * USUAL_SEGMENT, 0
+    for i in range(1, len(pieces)):
+        room -= pieces[i - 1].size
+        gap = pieces[i].t_ns - pieces[i - 1].t_ns
+        if room < pieces[i].size:
+            window *= 2
+            room = window
+            held += min(gap, rtt_ns)
+        times[i] = max(times[i - 1], pieces[i].t_ns - held)
+    return times
