@@ -37,9 +37,7 @@ class Played:
     """The steps that decided the total, first to last."""
 
 
-def play(
-    plan: Plan, link: Link, *, loose: bool = False, reaction_ns: int = 0, seed: int | None = None
-) -> Played:
+def play(plan: Plan, link: Link, *, loose: bool = False, reaction_ns: int = 0, seed: int | None = None) -> Played:
     """Play a plan over a link.
 
     `loose`: steps of which it is not proven that they had to wait do not. `reaction_ns`: of a relay, how long bytes lie
@@ -196,7 +194,7 @@ class _Play:
 
 
 class _Relayed:
-    """One direction of a connection through a relay: what has come is read at once, held back, and forwarded; what comes
+    """One direction of a connection through a relay: what has come is read, held back, and forwarded; what comes
     meanwhile waits and is then one chunk."""
 
     def __init__(

@@ -1,8 +1,8 @@
 """One direction of a TCP connection over a path: what the kernel does with the bytes it is given.
 
-Slow start, acknowledgement of each segment, fast retransmit, tail loss probes and retransmission timeouts, as Linux does
-them; the numbers carry their source. Nothing is drawn or delayed here: the path is told of each segment and says when it
-arrives, or that it does not.
+Slow start, acknowledgement of each segment, fast retransmit, tail loss probes and retransmission timeouts, as Linux
+does them; the numbers carry their source. Nothing is drawn or delayed here: the path is told of each segment and says
+when it arrives, or that it does not.
 """
 
 from __future__ import annotations

@@ -26,6 +26,7 @@ COMMANDS = {
     "extract": "the packets of one handshake or session as a file",
     "diff": "two captures or folders compared, for people and for CI",
     "capture": "record captures, generate them from the real SDKs",
+    "replay": "what recorded handshakes would cost on another link",
 }
 """Command to its line of help; the command is the function of that name in the module of that name."""
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF)
