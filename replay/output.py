@@ -108,7 +108,16 @@ def _handshake(prediction: Prediction) -> dict[str, Any]:
             }
             for task in prediction.tasks
         ],
-        "changes": list(prediction.changes),
+        "changes": [
+            {
+                "did": change.did,
+                "what": change.what,
+                "why": change.why,
+                "exchanges": change.exchanges,
+                "donor": change.donor,
+            }
+            for change in prediction.changes
+        ],
         "remarks": list(prediction.remarks),
     }
 

@@ -12,11 +12,12 @@ from dataclasses import dataclass, field, replace
 
 from hsa.analysis.model import Exchange, Handshake
 from hsa.analysis.session import end_of
-from hsa.analysis.statistics import interval, median
+from hsa.analysis.statistics import median
 from hsa.dissectors.reading import Role
 from hsa.replay.infer import CannotPlan, plan_of
 from hsa.replay.link import Link
 from hsa.replay.plan import CLIENT, Kind, Plan
+from hsa.replay.policies import Change
 from hsa.replay.recorded import Session
 from hsa.replay.simulate import PARTS, Played, play
 from hsa.replay.timers import Crossed, crossed
@@ -37,8 +38,8 @@ SPREAD = 0.05
 TASKS_SHOWN = 16
 REASONS_SHOWN = 16
 
-Change = Callable[[Session, Plan], list[str]]
-"""A policy: changes a plan, and says what it did and why it may."""
+Policies = Callable[[Session, Plan], list[Change]]
+"""Changes a plan, and says what it did and why it may."""
 
 
 @dataclass(slots=True)
@@ -71,7 +72,7 @@ class Prediction:
     """(exchange, the one it came after): pairs of which it is not proven that the later one waited."""
     timers: list[Crossed] = field(default_factory=list)
     tasks: list[TaskPrediction] = field(default_factory=list)
-    changes: list[str] = field(default_factory=list)
+    changes: list[Change] = field(default_factory=list)
     """What policies did to it, and why they may."""
     remarks: list[str] = field(default_factory=list)
     spread: tuple[float, float] = (0.0, 0.0)
@@ -91,7 +92,7 @@ class PredictedGroup:
     parts: dict[str, float]
 
 
-def predict(sessions: Sequence[Session], link: Link, change: Change | None = None) -> list[Prediction]:
+def predict(sessions: Sequence[Session], link: Link, change: Policies | None = None) -> list[Prediction]:
     """A prediction for each session, in order."""
     found = [_one(session, link, change, len(sessions)) for session in sessions]
     for members in _grouped(found).values():
@@ -99,7 +100,7 @@ def predict(sessions: Sequence[Session], link: Link, change: Change | None = Non
     return found
 
 
-def _one(session: Session, link: Link, change: Change | None, count: int) -> Prediction:
+def _one(session: Session, link: Link, change: Policies | None, count: int) -> Prediction:
     handshake = session.handshake
     result = Prediction(handshake, _observed(handshake))
     try:
@@ -109,7 +110,6 @@ def _one(session: Session, link: Link, change: Change | None, count: int) -> Pre
     except CannotPlan as error:
         result.reason = str(error)
         return result
-    recorded = play(plan, Link(rtt_ms=(plan.rtt_ns or 0) / 1e6, mtu=65_535))
     result.at_least = bool(handshake.bound) or any(e.damaged for e in session.exchanges)
     result.remarks = plan.unknown
     if change is not None:
@@ -118,6 +118,7 @@ def _one(session: Session, link: Link, change: Change | None, count: int) -> Pre
             result.predicted_ms = result.low = result.high = 0.0
             result.parts = dict.fromkeys(PARTS, 0.0)
             return result
+    recorded = play(plan, Link(rtt_ms=(plan.rtt_ns or 0) / 1e6, mtu=65_535))
     plays = list(_plays(plan, link, count))
     central = plays[0]
     totals = sorted(each.total_ns for each in plays)
@@ -231,14 +232,17 @@ def _widen(members: Sequence[Prediction]) -> None:
 
 
 def groups(predictions: Iterable[Prediction]) -> list[PredictedGroup]:
-    """A row for each group: medians, and the interval of the median."""
+    """A row for each group: medians, and the interval in which nine of ten of its handshakes are expected."""
     rows = []
     for key, members in _grouped(predictions).items():
         totals = sorted(members, key=lambda m: m.predicted_ms or 0.0)
         middle = [totals[(len(totals) - 1) // 2], totals[len(totals) // 2]]
         parts = {name: sum((m.parts or {})[name] for m in middle) / 2 for name in PARTS}
         predicted = sum(m.predicted_ms or 0.0 for m in middle) / 2
-        low, high = _median_interval(members)
+        low = _quantile(sorted(m.spread[0] for m in members), SPREAD)
+        high = _quantile(sorted(m.spread[1] for m in members), 1 - SPREAD)
+        if len(members) < FEW:
+            low, high = min(m.low or 0.0 for m in members), max(m.high or 0.0 for m in members)
         observed = median(m.observed_ms for m in members)
         rows.append(
             PredictedGroup(key, len(members), observed, predicted, min(low, predicted), max(high, predicted), parts)
@@ -246,14 +250,12 @@ def groups(predictions: Iterable[Prediction]) -> list[PredictedGroup]:
     return rows
 
 
-def _median_interval(members: Sequence[Prediction]) -> tuple[float, float]:
-    """Bootstrap interval of the median, from the low and the high end of what link and order leave open."""
-    if len(members) < FEW:
-        return min(m.low or 0.0 for m in members), max(m.high or 0.0 for m in members)
-    low = interval(m.spread[0] for m in members).low
-    high = interval(m.spread[1] for m in members).high
-    assert low is not None and high is not None
-    return low, high
+def _quantile(ordered: Sequence[float], share: float) -> float:
+    """Of sorted values, linear between neighbours."""
+    place = share * (len(ordered) - 1)
+    below = int(place)
+    above = min(below + 1, len(ordered) - 1)
+    return ordered[below] + (ordered[above] - ordered[below]) * (place - below)
 
 
 @dataclass(slots=True)

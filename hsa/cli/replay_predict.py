@@ -13,6 +13,7 @@ from hsa.cli.sink import check_output, open_output, replacing
 
 if TYPE_CHECKING:
     from hsa.replay.link import Link
+    from hsa.replay.predict import Policies
 
 EXAMPLE = """\b
 Examples:
@@ -22,6 +23,7 @@ Examples:
   hsa replay predict --rtt 50 --loss 0.01 trace.pcapng"""
 CAPTURES = (".pcapng", ".pcap")
 PLOTS = (".pdf", ".svg", ".png")
+POLICY_BYTES = 1_000_000
 
 LINK = (
     click.option(
@@ -37,12 +39,61 @@ LINK = (
     ),
 )
 
+POLICIES = (
+    click.option("--reuse-connections", is_flag=True, help="Requests go over a connection that is open and free."),
+    click.option("--tls", type=click.Choice(("1.3", "1.2", "0rtt", "none")), help="TLS on every connection."),
+    click.option("--http", type=click.Choice(("2",)), help="One HTTP/2 connection for all exchanges."),
+    click.option("--cache-metadata", is_flag=True, help="The client has the metadata from before."),
+    click.option("--pin-era", is_flag=True, help="The client knows the era of its MCP counterpart."),
+    click.option("--parallel", is_flag=True, help="Independent exchanges go at once."),
+    click.option("--era", type=click.Choice(("modern",)), help="MCP of the modern era, from a session of --donor."),
+    click.option("--donor", type=click.Path(exists=True), metavar="TRACE", help="Capture that --era takes it from."),
+    click.option("--policy", type=click.File(encoding="utf-8"), metavar="FILE", help="Rules of your own (JSON)."),
+)
+
 
 def link_options(function: opt.F) -> opt.F:
     """The options that say what the link is like."""
     for option in reversed(LINK):
         function = option(function)
     return function
+
+
+def policy_options(function: opt.F) -> opt.F:
+    """The options that say what a better client would do."""
+    for option in reversed(POLICIES):
+        function = option(function)
+    return function
+
+
+def policies_of(given: dict[str, Any], run: opt.Run) -> Policies | None:
+    """The policies asked for; None without any. Raises `click.UsageError`."""
+    from hsa.replay import policies as known
+    from hsa.replay.recorded import read
+
+    chosen: list[known.Policy] = []
+    donor = None
+    era, file, own, version = given.pop("era"), given.pop("donor"), given.pop("policy"), given.pop("tls")
+    if (era is None) != (file is None):
+        raise click.UsageError("--era modern and --donor TRACE go together: nothing is made up that was not recorded")
+    try:
+        if file is not None:
+            donor = known.donor_of(file, read([file], run.options).sessions)
+        if own is not None:
+            try:
+                chosen += known.from_file(own.read(POLICY_BYTES))
+            except UnicodeDecodeError:
+                raise known.BadPolicy("it is no text in UTF-8") from None
+    except known.BadPolicy as error:
+        raise click.UsageError(f"{'--policy: ' if file is None else ''}{error}") from None
+    for name in ("pin_era", "cache_metadata", "parallel", "reuse_connections"):
+        if given.pop(name):
+            chosen.append(known.NAMED[name.replace("_", "-")])
+    if given.pop("http") is not None:
+        chosen.append(known.http2)
+    if version is not None:
+        chosen.append(known.tls(version))
+    return known.all_of(chosen, donor) if chosen or donor else None
 
 
 def links_of(given: dict[str, Any]) -> list[Link]:
@@ -63,6 +114,7 @@ def links_of(given: dict[str, Any]) -> list[Link]:
 @click.command(epilog=EXAMPLE)
 @opt.TRACES
 @link_options
+@policy_options
 @click.option("--each", is_flag=True, help="One row per handshake instead of one per group.")
 @click.option("--plot", type=click.Path(dir_okay=False), metavar="FILE", help="Draw the sweep (pdf, svg, png).")
 @opt.formats("table")
@@ -101,6 +153,7 @@ def predict(
 
     links = links_of(given)
     run = opt.run_of(given)
+    change = policies_of(given, run)
     form = opt.format_of(form, as_json, output)
     check_output(output, traces)
     check_output(plot, traces)
@@ -108,7 +161,7 @@ def predict(
         raise click.UsageError(f"--plot {plot}: the name must end in {', '.join(PLOTS)}")
     with watching(run.quiet) as watch:
         recording = read(traces, run.options, progress=watch.packets)
-    points = [Point(link, predicted(recording.sessions, link)) for link in links]
+    points = [Point(link, predicted(recording.sessions, link, change)) for link in links]
     lines = slopes([(point.link, point.groups) for point in points])
     door = Door(run.key)
     shown = door.clean(replay_json(points, lines))

@@ -139,7 +139,14 @@ def _remarks(points: Sequence[Mapping[str, Any]]) -> Iterator[str]:
         yield f"timer crossed at {rtt:g} ms: {name} ({words.seconds(limit)}): {then} ({where})"
     said: dict[str, list[int]] = {}
     for row in handshakes:
-        for text in [*row["changes"], *row["remarks"]]:
+        done = [_said(change) for change in row["changes"]]
+        for text in dict.fromkeys([*done, *row["remarks"]]):
             said.setdefault(text, []).append(row["id"])
     for text, ids in said.items():
-        yield f"{text} ({words.ranges(ids)})"
+        yield f"{text} ({words.number('handshake', len(ids))}: {words.ranges(ids)})"
+
+
+def _said(change: Mapping[str, Any]) -> str:
+    """What a policy did, in a line."""
+    source = f" (from {change['donor']})" if change["donor"] else ""
+    return f"{change['did']}: {change['what']}{source}: {change['why']}"
