@@ -10,7 +10,7 @@ A server's answer waited for the whole request; what follows in pieces follows t
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from hsa.analysis.model import Exchange
@@ -18,7 +18,7 @@ from hsa.analysis.session import end_of
 from hsa.analysis.timing import halves_ms
 from hsa.dissectors.connection import Connection
 from hsa.dissectors.contract import C2S, S2C
-from hsa.dissectors.reading import Phase, Role
+from hsa.dissectors.reading import Role
 from hsa.replay.link import HEADERS_BYTES
 from hsa.replay.plan import CLIENT, SERVER, Kind, Line, Plan, Step
 from hsa.replay.proof import proof
@@ -32,6 +32,10 @@ action that had nothing to do with it would have come at that moment once in so 
 INITIAL_SEGMENTS = 10
 """Initial window of the recorded senders (RFC 6928), for telling waits for the window from waits for the server."""
 USUAL_SEGMENT = 1500 - HEADERS_BYTES
+SMALLEST_FULL = 536
+"""Smallest maximum segment size of IPv4 (RFC 9293 section 3.7.1): a smaller piece ends a write."""
+SAME_WRITE_NS = 1_000_000
+"""Full segments of one write follow each other within this, unless the window holds them back."""
 
 
 class CannotPlan(ValueError):
@@ -45,6 +49,18 @@ class _Arrival:
     t_ns: int
     step: int
     exchange: Exchange
+
+
+@dataclass(slots=True)
+class _Write:
+    """What one end gave to its kernel at once."""
+
+    t_ns: int
+    """By its own clock."""
+    size: int
+    first_ns: int
+    """Capture times of its first and last packet."""
+    last_ns: int
 
 
 def plan_of(session: Session) -> Plan:
@@ -67,7 +83,8 @@ class _Inference:
             self._plan.unknown.append("the recorded round-trip time (no TCP handshake was captured whole): taken as 0")
         self._client_ns = round((client_ms or 0.0) * 1e6 / 2)
         """From the client to the capture point, one way."""
-        self._server_ns = round((server_ms or 0.0) * 1e6 / 2)
+        self._server_ns = self._behind(links, round((server_ms or 0.0) * 1e6 / 2))
+        """From the capture point to each server, one way."""
         self._lines: dict[Connection, int] = {}
         self._arrivals: list[_Arrival] = []
         self._late: list[tuple[int, Exchange, Piece, int]] = []
@@ -75,6 +92,18 @@ class _Inference:
         """When each step was done, by its actor's clock."""
         self._effect: list[int] = []
         """When it was in effect at the other end (of OPEN: at the client)."""
+
+    @staticmethod
+    def _behind(links: Iterable[Connection], usual_ns: int) -> dict[str, int]:
+        """Servers are not equally far: the least that was seen to each, or the least of all."""
+        found: dict[str, int] = {}
+        by_server: dict[str, list[Connection]] = {}
+        for link in links:
+            by_server.setdefault(str(link.server), []).append(link)
+        for server, own in by_server.items():
+            _, server_ms = halves_ms(own)
+            found[server] = usual_ns if server_ms is None else round(server_ms * 1e6 / 2)
+        return found
 
     def run(self) -> Plan:
         handshake, plan = self._handshake, self._plan
@@ -102,12 +131,12 @@ class _Inference:
         if link not in self._lines:
             opened = self._open(link, exchange)
         line = self._lines[link]
-        first = up[0].t_ns - self._client_ns
-        waits, free = self._waits(exchange, first, opened)
-        number = self._send(exchange, CLIENT, line, up[0], waits, first, free)
+        writes = _writes(up, [piece.t_ns - self._client_ns for piece in up])
+        waits, free = self._waits(exchange, writes[0].t_ns, opened)
+        number = self._send(exchange, CLIENT, line, writes[0], waits, free)
         self._plan.requests[exchange.serial] = number
-        for piece in up[1:]:
-            number = self._send(exchange, CLIENT, line, piece, (number,), piece.t_ns - self._client_ns)
+        for write in writes[1:]:
+            number = self._send(exchange, CLIENT, line, write, (number,))
         if exchange.response_start is not None:
             self._answer(exchange, line, number)
 
@@ -141,21 +170,22 @@ class _Inference:
         down = [] if stream is None else stream.within(S2C, exchange.response_start, end)
         if not down:
             down = [Piece(end, max(1, exchange.bytes_down), 0)]
-        sent = [t - self._server_ns for t in _without_window(down, self._plan.rtt_ns or 0)]
+        behind_ns = self._server_ns[str(link.server)]
+        writes = _writes(down, [t - behind_ns for t in _without_window(down, self._plan.rtt_ns or 0)])
         standing = exchange.standing
-        if not standing and sent[0] < self._effect[last]:
+        if not standing and writes[0].t_ns < self._effect[last]:
             # It began before the whole request was there: it waits for the part that was.
-            while last > self._plan.requests[exchange.serial] and self._effect[last] > sent[0]:
+            while last > self._plan.requests[exchange.serial] and self._effect[last] > writes[0].t_ns:
                 last -= 1
         answer_end = exchange.answer_end if exchange.answer_end is not None else exchange.response_end
         number, named = last, False
-        for i, (piece, moment) in enumerate(zip(down, sent, strict=True)):
+        for i, write in enumerate(writes):
             waits: tuple[int, ...] = (number,)
             if standing and i:
-                waits = self._asked(number, moment)
-            number = self._send(exchange, SERVER, line, piece, waits, moment)
-            self._find_late(exchange, piece, number)
-            if not named and answer_end is not None and piece.t_ns >= answer_end:
+                waits = self._asked(number, write.t_ns)
+            number = self._send(exchange, SERVER, line, write, waits)
+            self._find_late(exchange, write, number)
+            if not named and answer_end is not None and write.last_ns >= answer_end:
                 self._arrived(exchange, number, standing)
                 named = True
         if not named:
@@ -173,13 +203,15 @@ class _Inference:
             return
         self._note(_Arrival(self._effect[number], number, exchange))
 
-    def _find_late(self, carrier: Exchange, piece: Piece, number: int) -> None:
-        """Answers to other requests that came with this piece of a standing stream."""
+    def _find_late(self, carrier: Exchange, write: _Write, number: int) -> None:
+        """Answers to other requests that came with this part of a standing stream."""
         if not carrier.standing:
             return
         for exchange in self._exchanges:
             reading = exchange.reading
-            if reading is None or not reading.answered_elsewhere or exchange.answer_end != piece.t_ns:
+            if reading is None or not reading.answered_elsewhere or exchange.answer_end is None:
+                continue
+            if not write.first_ns <= exchange.answer_end <= write.last_ns:
                 continue
             self._plan.answers[exchange.serial] = number
             self._note(_Arrival(self._effect[number], number, exchange))
@@ -247,19 +279,20 @@ class _Inference:
         exchange: Exchange,
         actor: int,
         line: int,
-        piece: Piece,
+        write: _Write,
         waits: tuple[int, ...],
-        moment_ns: int,
         free: tuple[int, ...] | None = None,
     ) -> int:
-        """A step that writes a piece at a moment of the actor's clock."""
+        """The step that makes a write."""
         reached = max((self._time(n, actor) for n in waits), default=self._plan.start_ns)
-        moment_ns = max(moment_ns, reached)
-        step = Step(0, Kind.SEND, actor, line, piece.size, waits, moment_ns - reached, exchange)
+        moment_ns = max(write.t_ns, reached)
+        step = Step(0, Kind.SEND, actor, line, write.size, waits, moment_ns - reached, exchange)
         if free is not None:
             step.free = (free, self._pause(free, moment_ns, actor))
         self._done.append(moment_ns)
-        there = piece.t_ns + (self._server_ns if actor == CLIENT else self._client_ns)
+        link = self._plan.lines[line].link
+        assert link is not None
+        there = write.last_ns + (self._server_ns[str(link.server)] if actor == CLIENT else self._client_ns)
         self._effect.append(max(moment_ns, there))
         return self._plan.add(step)
 
@@ -296,9 +329,19 @@ class _Inference:
         plan.rest_ns = max(0, end_ns + self._client_ns - last)
 
 
-def is_handshake(exchange: Exchange) -> bool:
-    """It has a phase of the handshake."""
-    return exchange.phase in (Phase.DISCOVERY, Phase.CAPABILITY, Phase.SESSION, Phase.READINESS)
+def _writes(pieces: Sequence[Piece], moments: Sequence[int]) -> list[_Write]:
+    """Pieces put together to writes: what follows a full segment closely is the rest of the same write. `moments` are
+    the times of the pieces by their sender's clock."""
+    full = max(piece.size for piece in pieces)
+    writes: list[_Write] = []
+    for i, (piece, moment) in enumerate(zip(pieces, moments, strict=True)):
+        goes_on = i > 0 and pieces[i - 1].size == full >= SMALLEST_FULL and moment - moments[i - 1] < SAME_WRITE_NS
+        if goes_on:
+            writes[-1].size += piece.size
+            writes[-1].last_ns = piece.t_ns
+        else:
+            writes.append(_Write(moment, piece.size, piece.t_ns, piece.t_ns))
+    return writes
 
 
 def _without_window(pieces: Sequence[Piece], rtt_ns: int) -> list[int]:
