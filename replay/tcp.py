@@ -26,8 +26,14 @@ REORDERING = 4
 """With fewer, RACK waits the round-trip time over this (RFC 8985 section 6.2)."""
 PACED_FROM = 10
 """Segments of a connection that are sent before pacing begins (`tcp_update_skb_after_send` of Linux)."""
+PACED_AT_ONCE = 2
+"""Segments sent together while paced (`bbr_min_tso_segs` of Linux)."""
 PACING_GAIN = 2885 / 1000
 """2 / ln 2, of BBR while it looks for the bandwidth (`bbr_high_gain` of Linux)."""
+PACING_MARGIN = 0.99
+"""BBR paces at 1 % less (`bbr_pacing_margin_percent` of Linux)."""
+BBR_EXTRA_SEGMENTS = 6
+"""Three bursts beyond the product of bandwidth and delay (`bbr_quantization_budget` of Linux)."""
 BACK_OFF = 0.7
 """CUBIC's window after a loss (RFC 9438 section 4.6)."""
 
@@ -41,6 +47,11 @@ class _Segment:
     arrived: bool = False
     acked: bool = False
     resent: int = 0
+    delivered: int = 0
+    """Bytes acknowledged when it was sent, when the last of them were, and when those had been sent (`tcp_rate.c` of
+    Linux)."""
+    delivered_ns: int = 0
+    first_sent_ns: int = 0
     waiting: bool = False
     """RACK's timer runs for it."""
 
@@ -77,8 +88,12 @@ class Sender:
         self._backoff = 0
         self._idle_since = 0
         self._free_ns = 0
-        self._rate = 0.0
-        self._delivered = 0
+        self._together = 0
+        self._bandwidth = 0.0
+        """Highest rate of delivery seen, bytes a ns."""
+        self._pace = PACING_MARGIN * PACING_GAIN * link.initcwnd * link.segment_bytes / max(self._rtt_ns, MS)
+        """Bytes a ns, at first from the window and the round-trip time of the SYN (`bbr_init_pacing_rate_from_rtt`)."""
+        self._delivered = self._delivered_ns = self._first_sent_ns = 0
         self._woken = False
 
     def write(self, step: int, size: int, now: int) -> None:
@@ -107,22 +122,23 @@ class Sender:
                 if not self._queue[0][1]:
                     self._queue.popleft()
             segment = _Segment(len(self._segments), size)
+            if not self._under_way:
+                self._delivered_ns = self._first_sent_ns = now
+            segment.delivered, segment.delivered_ns = self._delivered, self._delivered_ns
+            segment.first_sent_ns = self._first_sent_ns
             self._segments.append(segment)
             self._under_way += 1
             self._most = max(self._most, self._under_way)
-            if self._link.congestion == "bbr" and len(self._segments) >= PACED_FROM:
-                self._free_ns = now + self._interval(size)
+            if self._link.congestion == "bbr" and len(self._segments) > PACED_FROM:
+                self._together += size
+                if (len(self._segments) - PACED_FROM) % PACED_AT_ONCE == 0:
+                    self._free_ns = now + round(self._together / self._pace)
+                    self._together = 0
             self._transmit(segment, now)
 
     def _wake(self, now: int) -> None:
         self._woken = False
         self._push(now)
-
-    def _interval(self, size: int) -> int:
-        """Between two paced segments."""
-        rtt = max(self._rtt_ns, MS)  # srtt of at least 1 ms (bbr_init_pacing_rate_from_rtt)
-        best = max(self._rate, self._link.initcwnd * self._link.segment_bytes / rtt)
-        return round(size / (PACING_GAIN * best))
 
     def _transmit(self, segment: _Segment, now: int) -> None:
         segment.sent_ns = now
@@ -145,10 +161,10 @@ class Sender:
         back = self._acknowledge(now)
         if back is not None:
             # An acknowledgement tells all that has arrived by now, so that a lost one costs little.
-            known, sent = [s for s in self._segments[self._oldest :] if s.arrived and not s.acked], segment.sent_ns
-            self._at(back, lambda t: self._acked(known, sent, segment.resent, t))
+            known = [s for s in self._segments[self._oldest :] if s.arrived and not s.acked]
+            self._at(back, lambda t: self._acked(known, segment, t))
 
-    def _acked(self, segments: list[_Segment], sent_ns: int, resent: int, now: int) -> None:
+    def _acked(self, segments: list[_Segment], last: _Segment, now: int) -> None:
         fresh = [s for s in segments if not s.acked]
         if not fresh:
             return
@@ -156,11 +172,11 @@ class Sender:
             segment.acked = True
         self._under_way -= len(fresh)
         self._delivered += sum(segment.size for segment in fresh)
-        if self._link.congestion == "bbr" and now > sent_ns:
-            self._rate = max(self._rate, self._most * self._link.segment_bytes / (now - sent_ns))
-        if not resent:
-            self._measure(now - sent_ns)
-        if self._window < 2 * self._most:  # tcp_is_cwnd_limited of Linux
+        if not last.resent:
+            self._measure(now - last.sent_ns)
+        if self._link.congestion == "bbr":
+            self._look_for_bandwidth(last, len(fresh), now)
+        elif self._window < 2 * self._most:  # tcp_is_cwnd_limited of Linux
             self._window += len(fresh)
         self._probed, self._backoff = False, 0
         while self._oldest < len(self._segments) and self._segments[self._oldest].acked:
@@ -170,6 +186,18 @@ class Sender:
             self._find_lost(now)
             self._arm(now)
         self._push(now)
+
+    def _look_for_bandwidth(self, last: _Segment, acked: int, now: int) -> None:
+        """BBR in its startup: the rate of delivery sets the pace and bounds the window."""
+        took = max(last.sent_ns - last.first_sent_ns, now - last.delivered_ns)
+        self._delivered_ns, self._first_sent_ns = now, last.sent_ns
+        least = 2 * self._link.one_way_ns
+        if took >= least and took:
+            self._bandwidth = max(self._bandwidth, (self._delivered - last.delivered) / took)
+        self._pace = max(self._pace, PACING_MARGIN * PACING_GAIN * self._bandwidth)
+        target = PACING_GAIN * self._bandwidth * least / self._link.segment_bytes + BBR_EXTRA_SEGMENTS
+        if self._window < target or self._delivered < self._link.initcwnd * self._link.segment_bytes:
+            self._window += acked
 
     def _measure(self, sample: int) -> None:
         """RFC 6298 section 2.3."""
