@@ -20,6 +20,9 @@ from hsa.replay.tcp import INITIAL_RTO_NS, Sender
 PARTS = ("connect", "tls", "network", "server", "client")
 RELAY_CHUNK_BYTES = 65_536
 """Most that the relay forwards at once."""
+RELAY_LATE_NS = 500_000
+"""How late a relay forwards on average: the timers of asyncio wake it at whole milliseconds (`EpollSelector.select` of
+Python rounds up)."""
 MOST_SYNS = 7
 """1 + tcp_syn_retries of Linux: then it gives up."""
 
@@ -150,7 +153,8 @@ class _Play:
         known = self._senders.get(key)
         if known is None:
             if self._link.kind == "relay":
-                known = _Relayed(self._link.one_way_ns, self._reaction_ns, self._at, self._in_effect)
+                late = RELAY_LATE_NS if self._link.rtt_ms else 0
+                known = _Relayed(self._link.one_way_ns + late, self._reaction_ns, self._at, self._in_effect)
             else:
                 known = Sender(
                     self._link,
