@@ -111,8 +111,9 @@ def join_lines(plan: Plan, opened: int, line: int) -> None:
             other.pause_ns += step.pause_ns
             if other.free is not None:
                 other.free = (other.free[0], other.free[1] + step.pause_ns)
+    old = step.line
     for other in plan.steps:
-        if other.line == step.line:
+        if other.line == old:
             other.line = line
     drop(plan, gone)
 

@@ -9,7 +9,6 @@ A server's answer waited for the whole request; what follows in pieces follows t
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -29,6 +28,9 @@ MOST_EXCHANGES = 256
 CHANCE = 3
 """An answer that was waited for this many times longer than the client then took to act is what it waited for: an
 action that had nothing to do with it would have come at that moment once in so many times at most."""
+JITTER = 2
+"""Seen from elsewhere than the client, an answer may seem to reach it later than it acted upon it, where the way back
+took less than the SYN's: by this part of one way, where something proves that it acted upon it."""
 INITIAL_SEGMENTS = 10
 """Initial window of the recorded senders (RFC 6928), for telling waits for the window from waits for the server."""
 USUAL_SEGMENT = 1500 - HEADERS_BYTES
@@ -87,7 +89,12 @@ class _Inference:
         """From the capture point to each server, one way."""
         self._lines: dict[Connection, int] = {}
         self._arrivals: list[_Arrival] = []
-        self._late: list[tuple[int, Exchange, Piece, int]] = []
+        self._standing: list[tuple[int, Exchange, int, _Write]] = []
+        """(capture time, stream, its line, write) of what listening streams brought and has not been taken yet."""
+        self._streams: dict[int, int] = {}
+        """Serial of a listening stream to the last step of it that was taken."""
+        self._over: dict[int, tuple[int, int]] = {}
+        """Line to the step that ended the last response on it, and when that was captured."""
         self._done: list[int] = []
         """When each step was done, by its actor's clock."""
         self._effect: list[int] = []
@@ -113,8 +120,17 @@ class _Inference:
             raise CannotPlan("its requests were not captured")
         plan.start_ns = handshake.start - self._client_ns
         for exchange in sorted(self._exchanges, key=lambda e: (e.request_start or 0, e.serial)):
+            self._take_standing(exchange.request_start or 0)
             self._take(exchange)
+        self._take_standing(None)
         self._set_ends()
+        again = sum(link.retransmissions for link in self._lines)
+        if again:
+            plan.unknown.append(
+                f"{again} packets were sent again in the recording: their wait counts as client or server"
+            )
+        if any(link.syns > 1 for link in self._lines):
+            plan.unknown.append("a SYN was sent again in the recording: its wait is left out")
         return plan
 
     # ---------------------------------------------------------------- one exchange
@@ -180,16 +196,33 @@ class _Inference:
         answer_end = exchange.answer_end if exchange.answer_end is not None else exchange.response_end
         number, named = last, False
         for i, write in enumerate(writes):
-            waits: tuple[int, ...] = (number,)
             if standing and i:
-                waits = self._asked(number, write.t_ns)
-            number = self._send(exchange, SERVER, line, write, waits)
-            self._find_late(exchange, write, number)
+                self._standing.append((write.first_ns, exchange, line, write))
+                continue
+            number = self._send(exchange, SERVER, line, write, (number,))
+            if standing:
+                self._streams[exchange.serial] = number
             if not named and answer_end is not None and write.last_ns >= answer_end:
                 self._arrived(exchange, number, standing)
                 named = True
+        if standing:
+            return
+        self._over[line] = (number, writes[-1].last_ns)
         if not named:
             self._arrived(exchange, number, standing)
+
+    def _take_standing(self, until_ns: int | None) -> None:
+        """What listening streams brought before a moment of the capture (None: all that is left)."""
+        self._standing.sort(key=lambda entry: entry[0])
+        while self._standing and (until_ns is None or self._standing[0][0] < until_ns):
+            _, exchange, line, write = self._standing.pop(0)
+            before = self._streams[exchange.serial]
+            number = self._send(exchange, SERVER, line, write, self._asked(before, write.t_ns))
+            self._streams[exchange.serial] = number
+            self._find_late(exchange, write, number)
+            answer_end = exchange.answer_end
+            if exchange.serial not in self._plan.answers and answer_end is not None and write.last_ns >= answer_end:
+                self._arrived(exchange, number, True)
 
     def _arrived(self, exchange: Exchange, number: int, standing: bool) -> None:
         """The answer of an exchange is at the client."""
@@ -226,16 +259,18 @@ class _Inference:
         self, exchange: Exchange, moment_ns: int, opened: int | None
     ) -> tuple[tuple[int, ...], tuple[int, ...] | None]:
         """(what the client's action at this moment waited for, what it would wait for if the order was chance)."""
-        had = self._arrivals[: bisect_right([a.t_ns for a in self._arrivals], moment_ns)]
+        late_ns = moment_ns + self._client_ns // JITTER
+        had = [a for a in self._arrivals if a.t_ns <= late_ns]
+        had = [a for a in had if a.t_ns <= moment_ns or proof(exchange, a.exchange)]
         had = [a for a in had if a.exchange is not exchange]
-        base: tuple[int, ...] = (opened,) if opened is not None else ()
+        base: tuple[int, ...] = (opened,) if opened is not None else self._before_on_line(exchange)
         if opened is not None:
             # What the connection was opened after need not be waited for twice.
             had = [a for a in had if a.t_ns > self._done[opened]]
         if not had:
             return base, None
         last = had[-1]
-        waits = (*base, last.step)
+        waits = (*base, last.step) if last.step not in base else base
         if opened is not None and self._effect[opened] > last.t_ns:
             # It came while the connection was being set up: it may or may not have been waited for.
             return (waits, None) if proof(exchange, last.exchange) else (base, None)
@@ -244,7 +279,14 @@ class _Inference:
         if opened is not None:
             return waits, base
         before = [a.step for a in had[:-1] if a.t_ns <= self._begun(last.exchange)]
-        return waits, tuple(before[-1:])
+        return waits, tuple(dict.fromkeys((*base, *before[-1:])))
+
+    def _before_on_line(self, exchange: Exchange) -> tuple[int, ...]:
+        """The end of the response before on the same connection, if it was captured before this request: HTTP/1.1 waits
+        for it unless it is pipelined."""
+        line = self._lines.get(exchange.link) if exchange.link is not None else None
+        over = self._over.get(line) if line is not None and exchange.stream is None else None
+        return () if over is None or over[1] > (exchange.request_start or 0) else (over[0],)
 
     def _begun(self, exchange: Exchange) -> int:
         """When the client sent the request of an exchange (or opened the connection for it)."""

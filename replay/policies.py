@@ -105,14 +105,17 @@ def _joinable(plan: Plan, busy: bool, skip: int) -> Iterator[tuple[int, int | No
         for other in {s.line for s in plan.steps if s.number < step.number or s.number in past}:
             if other == step.line or plan.lines[other].server != server:
                 continue
-            if not busy or _is_free(plan, other, past):
+            if not busy or _is_free(plan, other, step, past):
                 chosen = other
                 break
         yield step.number, chosen
 
 
-def _is_free(plan: Plan, line: int, past: set[int]) -> bool:
-    """Every exchange that has begun on a line is over: its answer is among what came before."""
+def _is_free(plan: Plan, line: int, opening: Step, past: set[int]) -> bool:
+    """A connection can carry another exchange: all on it are over before, or begin after it. A listening stream takes
+    its connection for good."""
+    if opening.exchange is not None and _listening(opening.exchange) and opening.exchange.status == 200:
+        return False
     used = False
     for exchange in exchanges_of(plan):
         request = plan.requests[exchange.serial]
@@ -120,11 +123,11 @@ def _is_free(plan: Plan, line: int, past: set[int]) -> bool:
             continue
         if _listening(exchange) and exchange.status == 200:
             return False
-        if request in past or any(request < number for number in past):
-            answer = plan.answers.get(exchange.serial)
-            if answer is None or answer not in past:
-                return False
-            used = True
+        if opening.number in before(plan, request):
+            continue
+        if plan.answers.get(exchange.serial) not in past:
+            return False
+        used = True
     return used
 
 
