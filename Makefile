@@ -2,6 +2,7 @@
 # make test    set up, then all tests (make test-fast leaves out the slow ones)
 # make check   format, lint, strict types, layout rule, tests
 # make bench   speed and memory beside tshark, on generated captures
+# make accuracy  predictions of hsa replay beside real runs over links (root, some minutes)
 #
 # Everything happens in .venv; nothing but Python 3.11 or later and make need be there before.
 
@@ -9,7 +10,7 @@ SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DELETE_ON_ERROR:
 .DEFAULT_GOAL := demo
-.PHONY: demo test test-fast check static format bench bytecode tools clean
+.PHONY: demo test test-fast check static format bench accuracy bytecode tools clean
 
 PYTHON ?= $(firstword $(foreach p,python3.11 python3.12 python3.13 python3.14 python3 python,\
   $(if $(shell $(p) -c 'import sys; print("yes" if sys.version_info >= (3, 11) else "")' 2>/dev/null),$(p))))
@@ -43,6 +44,9 @@ format: $(VENV)/dev.stamp
 
 bench: $(VENV)/dev.stamp bytecode tools
 	$(BIN)/python -m benchmarks
+
+accuracy: $(VENV)/dev.stamp
+	$(BIN)/python -m benchmarks.accuracy
 
 # An installed package comes with its bytecode; a checkout gets it here, whatever PYTHONDONTWRITEBYTECODE says.
 bytecode: $(VENV)/demo.stamp

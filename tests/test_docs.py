@@ -6,6 +6,7 @@ import re
 import shlex
 from pathlib import Path
 
+import click
 import pytest
 
 from hsa.analysis.model import NOTE_KINDS
@@ -61,10 +62,14 @@ def test_commands_in_the_pages_parse(page: Path) -> None:
             continue
         words = [word for word in shlex.split(match[1])[1:]]
         assert words[0] in COMMANDS, line
-        command = hsa.get_command(hsa.make_context("hsa", ["x"], resilient_parsing=True), words[0])
+        context = hsa.make_context("hsa", ["x"], resilient_parsing=True)
+        command = hsa.get_command(context, words[0])
         assert command is not None
         if words[0] == "capture":
             continue
+        if isinstance(command, click.Group):
+            command = command.get_command(context, words[1])
+            assert command is not None, line
         known = {option for parameter in command.params for option in parameter.opts}
         assert {word for word in words[1:] if word.startswith("-") and word != "-"} <= known, line
 

@@ -11,9 +11,9 @@ from hsa.cli.table import Column, Row, lay_out, shorten, wrapped
 NAME_WIDTH = 28
 REASONS_SHOWN = 4
 PARTS = (
-    ("connect", "connect_ms", 2),
-    ("TLS", "tls_ms", 3),
-    ("network", "network_ms", 2),
+    ("connect", "connect_ms", 1),
+    ("TLS", "tls_ms", 1),
+    ("network", "network_ms", 1),
     ("server", "server_ms", 2),
     ("client", "client_ms", 2),
 )
@@ -86,6 +86,13 @@ def _version(row: Row) -> str:
     return words.protocol(row)
 
 
+def _part(row: Row, name: str) -> str:
+    """A part of the prediction; nothing for no TLS, so that the column goes where nobody has any."""
+    if not row["parts"] or (name == "tls_ms" and not row["parts"][name]):
+        return ""
+    return words.millis(row["parts"][name])
+
+
 def _predicted(row: Row) -> str:
     text = words.millis(row["predicted_ms"])
     return f">={text}" if row.get("bound") else text
@@ -95,7 +102,7 @@ GROUP = (
     Column("protocol", _version),
     Column("transport", lambda row: row["transport"] or words.UNKNOWN, rank=7, shared=True),
     Column("server", lambda row: shorten(row["server"] or "several", NAME_WIDTH), rank=6, shared=True),
-    Column("outcome", lambda row: str(row["outcome"])),
+    Column("outcome", lambda row: str(row["outcome"]), shared=True),
     Column("n", lambda row: words.count(row["n"]), True),
     Column("recorded", lambda row: words.millis(row["observed_ms"]), True),
 )
@@ -103,16 +110,13 @@ EACH = (
     Column("id", lambda row: str(row["id"]), True),
     Column("protocol", _version),
     Column("server", lambda row: shorten(row["server"], NAME_WIDTH), rank=6, shared=True),
-    Column("outcome", lambda row: str(row["outcome"])),
+    Column("outcome", lambda row: str(row["outcome"]), shared=True),
     Column("recorded", lambda row: words.millis(row["observed_ms"]), True),
 )
 DETAIL = (
     Column("predicted", _predicted, True),
     Column("interval", words.interval, True),
-    *(
-        Column(title, lambda row, name=name: words.millis(row["parts"][name]) if row["parts"] else "", True, rank)  # type: ignore[misc]
-        for title, name, rank in PARTS
-    ),
+    *(Column(title, lambda row, name=name: _part(row, name), True, rank) for title, name, rank in PARTS),  # type: ignore[misc]
 )
 
 
