@@ -18,7 +18,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 QUIETLY = > $(VENV)/log 2>&1 || { cat $(VENV)/log; exit 1; }
-APT_PACKAGES := tshark nginx
+APT_PACKAGES := tshark nginx chromium
 
 demo: $(VENV)/demo.stamp bytecode
 	$(BIN)/hsa analyze --port 9300 fixtures/paper

@@ -140,7 +140,7 @@ def generate(
     except ValueError as error:
         raise click.UsageError(str(error)) from None
     if groups:
-        _record_groups(jobs, folder, setting, rows, quiet)
+        record_groups(jobs, folder, setting, rows, quiet)
     else:
         _record_cells(chosen, folder, setting, quiet)
 
@@ -169,7 +169,8 @@ def _record_cells(chosen: list[Cell], folder: Path, setting: Setting, quiet: boo
             click.echo(f"{cell.name:27} {_outcomes(recording.document)}  -> {files}")
 
 
-def _record_groups(jobs: list[Job], folder: Path, setting: Setting, rows: bool, quiet: bool) -> None:
+def record_groups(jobs: list[Job], folder: Path, setting: Setting, rows: bool, quiet: bool) -> None:
+    """Record what is not there yet, with progress; what goes wrong outside hsa ends the command in one line."""
     from hsa.capture.generate import matrix
 
     setting = _with_sdks(setting, [job.cell for job in jobs], quiet)

@@ -25,6 +25,7 @@ COMMANDS = {
     "verify": "where hsa and tshark read a capture differently",
     "extract": "the packets of one handshake or session as a file",
     "diff": "two captures or folders compared, for people and for CI",
+    "paper": "the study of handshake overhead redone from the wire, with a report",
     "capture": "record captures, generate them from the real SDKs",
     "replay": "what recorded handshakes would cost on another link",
 }

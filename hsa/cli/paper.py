@@ -1,0 +1,183 @@
+"""`hsa paper`: the measurement study on handshakes, redone from the wire."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+if TYPE_CHECKING:
+    from hsa.analysis.paper.matrix import Matrix
+    from hsa.capture.generate.matrix import Job
+
+EXAMPLE = """\b
+Examples:
+  hsa paper --quick -o study
+  hsa paper -o study --sdk paper --http httpx
+  hsa paper --from study -o report"""
+STUDY = ("s1", "s2", "s3", "s4", "sweep")
+QUICK_RUNS, QUICK_WARMUPS = 5, 2
+SLOW_RUNS = 2
+"""Of the slow counterpart in a first look: each contact waits for seconds."""
+CONTROL_RUNS = 3
+
+
+@click.command(epilog=EXAMPLE)
+@click.option("-o", "folder", type=click.Path(file_okay=False, path_type=Path), required=True, help="Folder to fill.")
+@click.option("--quick", is_flag=True, help="A first look: 5 contacts in a cell, some minutes.")
+@click.option("-n", "runs", type=click.IntRange(min=1), help="Contacts in a cell [50; 20 in the sweep].")
+@click.option(
+    "--from",
+    "source",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    metavar="DIR",
+    help="Record nothing: read the recordings (or results of the study's harness) in DIR.",
+)
+@click.option("--group", "groups", multiple=True, metavar="NAME", help="Record these groups too, beyond the study's.")
+@click.option("--path/--no-path", default=True, help="Also cold starts over a link that delays every packet (root).")
+@click.option("--controls/--no-controls", default=True, help="Also short runs that remove a reason for a difference.")
+@click.option("--sdk", type=click.Choice(("newest", "paper")), default="newest", help="Versions of the SDKs [newest].")
+@click.option("--http", type=click.Choice(("sdk", "httpx")), default="sdk", help="Whose HTTP client is used [sdk].")
+@click.option("--hash-key", metavar="TEXT", help="Key of the hashes that secrets are shown as [random].")
+@click.option("-q", "--quiet", is_flag=True, help="Nothing on standard error but errors.")
+def paper(
+    folder: Path,
+    quick: bool,
+    runs: int | None,
+    source: Path | None,
+    groups: tuple[str, ...],
+    path: bool,
+    controls: bool,
+    sdk: str,
+    http: str,
+    hash_key: str | None,
+    quiet: bool,
+) -> int:
+    """Redo the study of handshake overhead from packets, and write a report beside its published values.
+
+    Records the study's cells with the real SDKs (S1 cold start, S2 warm repeat, S3 mismatch, S4 degraded, a sweep over
+    round-trip times), measures them from the packets, and writes report.html, report.md, report.json, and every table
+    and figure as a file of its own. What is recorded already is not recorded again: an interrupted run goes on.
+
+    Recording needs the SDKs (pip install "hsa[all]") and root; --from needs neither.
+
+    Exit status: 0 done, 2 wrong usage or nothing to read.
+    """
+    from hsa.analysis.paper import matrix as recorded
+    from hsa.analysis.paper import report
+    from hsa.analysis.redact import Door
+
+    _need("jinja2", "matplotlib")
+    if source is not None and (quick or runs or groups):
+        raise click.UsageError("--from records nothing: --quick, -n and --group do not go with it")
+    if source is None:
+        for number in (signal.SIGTERM, signal.SIGHUP):
+            signal.signal(number, _interrupt)
+        source = _record(folder, quick, runs, groups, path, controls, sdk, http, quiet)
+    try:
+        matrix = recorded.load(source, tick=_tick(quiet))
+    except ValueError as error:
+        raise click.UsageError(str(error)) from None
+    others = _controls(source, quiet)
+    door = Door(os.urandom(16) if hash_key is None else os.fsencode(hash_key))
+    made = report.build(matrix, others, door=door)
+    folder.mkdir(parents=True, exist_ok=True)
+    written = report.write(made, folder)
+    for line in made.summary:
+        click.echo(line)
+    for line in made.problems:
+        click.echo(f"hsa: {line}", err=True)
+    click.echo(f"{written[0]} and {len(written) - 1} more files")
+    return 0
+
+
+def _need(*names: str) -> None:
+    from importlib.util import find_spec
+
+    missing = [name for name in names if find_spec(name) is None]
+    if missing:
+        raise click.UsageError(f'not installed: {", ".join(missing)}. Get them with: pip install "hsa[plots]"')
+
+
+def _tick(quiet: bool) -> Any:
+    if quiet or not sys.stderr.isatty():
+        return lambda name: None
+    return lambda name: click.echo(f"\r\x1b[Kreading {name}", nl=False, err=True)
+
+
+def _record(
+    folder: Path,
+    quick: bool,
+    runs: int | None,
+    groups: tuple[str, ...],
+    path: bool,
+    controls: bool,
+    sdk: str,
+    http: str,
+    quiet: bool,
+) -> Path:
+    """Record what is missing; gives the folder of the recordings."""
+    from hsa.capture.generate.baseline import measure
+    from hsa.capture.generate.groups import select_groups
+    from hsa.capture.generate.matrix import plan
+    from hsa.capture.generate.play import Setting
+    from hsa.capture.links.link import Link
+    from hsa.cli.generate import record_groups
+
+    def link(kind: str, rtt_ms: float) -> Link:
+        return Link(kind, rtt_ms)
+
+    n = runs or (QUICK_RUNS if quick else None)
+    warmups = QUICK_WARMUPS if quick else None
+    try:
+        wanted = select_groups([*STUDY, *groups])
+    except ValueError as error:
+        raise click.UsageError(str(error)) from None
+    jobs = plan(wanted, ["relay"], (), link, n, warmups)
+    if quick:
+        jobs = [_shortened(job) for job in jobs if not (job.cell.scenario.startswith("s4") and job.link.rtt_ms)]
+    if path and os.name == "posix" and os.geteuid() == 0:
+        jobs += plan(select_groups(["s1"]), ["path"], (50.0,), link, n, warmups)
+    captures = folder / "captures"
+    setting = Setting(n, warmups or 0, http=http, sdk=sdk)
+    record_groups(jobs, captures, setting, True, quiet)
+    if controls and (sdk, http) != ("paper", "httpx"):
+        cold = plan(select_groups(["s1"]), ["relay"], (0.0,), link, CONTROL_RUNS, 1)
+        record_groups(
+            cold, folder / "controls" / "paper", Setting(CONTROL_RUNS, 1, http="httpx", sdk="paper"), False, quiet
+        )
+        if (sdk, http) == ("newest", "sdk"):
+            record_groups(cold, folder / "controls" / "httpx", Setting(CONTROL_RUNS, 1, http="httpx"), False, quiet)
+    baseline = captures / "baseline.json"
+    if not baseline.exists():
+        baseline.write_text(json.dumps(measure()) + "\n")
+    return captures
+
+
+def _shortened(job: Job) -> Job:
+    from dataclasses import replace
+
+    return replace(job, runs=SLOW_RUNS, warmups=0) if job.cell.fault == "slow" else job
+
+
+def _controls(source: Path, quiet: bool) -> dict[str, Matrix]:
+    """Recordings of control runs beside the recordings, by name."""
+    from hsa.analysis.paper import matrix as recorded
+
+    found = {}
+    for folder in sorted((source.parent / "controls").glob("*")):
+        try:
+            found[folder.name] = recorded.load(folder, tick=_tick(quiet))
+        except ValueError as error:
+            click.echo(f"hsa: {error}", err=True)
+    return found
+
+
+def _interrupt(number: int, frame: object) -> None:
+    """A polite request to end is treated as Ctrl-C, so that processes and half-made files are cleaned up."""
+    raise KeyboardInterrupt
