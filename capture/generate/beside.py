@@ -1,10 +1,11 @@
 """The same cells over a path and over a relay with the same round-trip time, side by side.
 
-A path charges one round trip for each connection that opens and one for each exchange. A relay charges half a round
-trip for each chunk that it forwards, and nothing for connections. What their times to ready should differ by can be
-counted, for in these handshakes each exchange waits for the one before it: the chunks of their connections up to the
-byte that ended each exchange, and on the path their connections and round trips. A listening stream that opens
-meanwhile is on a connection of its own, and delays nothing.
+A path charges one round trip for each connection that opens and one for each exchange. A relay charges nothing for
+connections, and half a round trip for each chunk that it forwards, or as long as it really held it. What their times to
+ready should differ by can be counted, for in these handshakes each exchange waits for the one before it: the chunks of
+their connections up to the byte that ended each exchange, and on the path their connections and round trips. Into how
+many chunks an answer falls is chance: its head and its body are sent apart, and one read finds one or both. A listening
+stream that opens meanwhile is on a connection of its own, and delays nothing.
 """
 
 from __future__ import annotations
@@ -61,13 +62,14 @@ def _expected(kinds: dict[str, dict[str, Any]], rtt_ms: float) -> float | None:
     if any(run["outcome"] == "error" for run in paths + relays) or not all(run.get("relay") for run in relays):
         return None
     charged = statistics.median(run["connections"] + run["round_trips"] for run in paths)
-    return float(charged - statistics.median(map(_chunks, relays)) / 2) * rtt_ms
+    return float(charged * rtt_ms - statistics.median(map(_held_ms, relays)))
 
 
-def _chunks(run: dict[str, Any]) -> int:
-    """Chunks for which the handshake of a contact through a relay waited."""
+def _held_ms(run: dict[str, Any]) -> float:
+    """How long a relay held the chunks for which the handshake of a contact waited, ms."""
     ends: dict[int, int] = {}
     for request in run["requests"]:
         if request["phase"] in HANDSHAKE and request["status"] is not None:
             ends[request["port"]] = max(request["end_ns"], ends.get(request["port"], 0))
-    return sum(t_ns <= ends.get(port, 0) for port, t_ns, _, _ in run["relay"]["chunks"])
+    chunks = run["relay"]["chunks"]
+    return sum((sent_ns - read_ns) / 1e6 for port, read_ns, sent_ns, _, _ in chunks if sent_ns <= ends.get(port, 0))

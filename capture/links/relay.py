@@ -29,9 +29,9 @@ class Traffic:
     """Of these: those whose target did not accept."""
     bytes_up: int = 0
     bytes_down: int = 0
-    chunks: list[tuple[int, int, str, int]] = field(default_factory=list)
-    """Each chunk, if they are noted: the client's port, when it was sent on (ns since the Unix epoch), `up` or `down`,
-    and its length."""
+    chunks: list[tuple[int, int, int, str, int]] = field(default_factory=list)
+    """Each chunk, if they are noted: the client's port, when it was read and when it was sent on (ns since the Unix
+    epoch), `up` or `down`, and its length."""
 
 
 @asynccontextmanager
@@ -83,13 +83,13 @@ async def _join(
 ) -> None:
     port: int = writer.get_extra_info("peername")[1]
 
-    def count(length: int, way: str) -> None:
+    def count(length: int, read_ns: int, way: str) -> None:
         if way == "up":
             traffic.bytes_up += length
         else:
             traffic.bytes_down += length
         if noted:
-            traffic.chunks.append((port, time.time_ns(), way, length))
+            traffic.chunks.append((port, read_ns, time.time_ns(), way, length))
 
     traffic.connections += 1
     onward: asyncio.StreamWriter | None = None
@@ -103,8 +103,8 @@ async def _join(
             writer.transport.abort()
             return
         await asyncio.gather(
-            _pump(reader, onward, delay_s, lambda length: count(length, "up")),
-            _pump(back, writer, delay_s, lambda length: count(length, "down")),
+            _pump(reader, onward, delay_s, lambda length, read_ns: count(length, read_ns, "up")),
+            _pump(back, writer, delay_s, lambda length, read_ns: count(length, read_ns, "down")),
         )
     finally:
         for each in (writer, onward):
@@ -113,14 +113,15 @@ async def _join(
 
 
 async def _pump(
-    source: asyncio.StreamReader, sink: asyncio.StreamWriter, delay_s: float, count: Callable[[int], None]
+    source: asyncio.StreamReader, sink: asyncio.StreamWriter, delay_s: float, count: Callable[[int, int], None]
 ) -> None:
     """Forward until the source ends; then the sink is told so at once."""
     try:
         while chunk := await source.read(CHUNK_BYTES):
+            read_ns = time.time_ns()
             if delay_s > 0:
                 await asyncio.sleep(delay_s)
-            count(len(chunk))
+            count(len(chunk), read_ns)
             sink.write(chunk)
             await sink.drain()
     except ConnectionError:
