@@ -71,5 +71,5 @@ def _held_ms(run: dict[str, Any]) -> float:
     for request in run["requests"]:
         if request["phase"] in HANDSHAKE and request["status"] is not None:
             ends[request["port"]] = max(request["end_ns"], ends.get(request["port"], 0))
-    chunks = run["relay"]["chunks"]
+    chunks: list[tuple[int, int, int, str, int]] = run["relay"]["chunks"]
     return sum((sent_ns - read_ns) / 1e6 for port, read_ns, sent_ns, _, _ in chunks if sent_ns <= ends.get(port, 0))
