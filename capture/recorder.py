@@ -20,6 +20,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import IO
 
+from hsa.capture.processes import dies_with_parent
+
 START_S = 10.0
 """A tool that has not said within this time that it listens has failed."""
 BUFFER_MIB = 64
@@ -71,6 +73,7 @@ class Recorder:
         self.tool = tool.name
         self.settle_s = tool.settle_s
         self.stream: IO[bytes] = process.stdout
+        self.pid = process.pid
         self._process = process
         self._said = said
         self._asked = False
@@ -165,7 +168,7 @@ def _started(tool: Tool) -> Recorder:
         stderr=subprocess.PIPE,
         bufsize=0,
         start_new_session=True,
-        preexec_fn=_with_parent,
+        preexec_fn=dies_with_parent(signal.SIGINT),
     )
     assert process.stderr is not None
     said = b""
@@ -182,14 +185,6 @@ def _started(tool: Tool) -> Recorder:
         process.communicate()
         raise
     return Recorder(tool, process, said)
-
-
-def _with_parent() -> None:
-    """In the tool's process: it ends when we do, however we end (Linux; elsewhere the broken pipe ends it)."""
-    if sys.platform.startswith("linux"):
-        import ctypes
-
-        ctypes.CDLL(None).prctl(1, signal.SIGINT, 0, 0, 0)  # PR_SET_PDEATHSIG
 
 
 def _reason(said: str) -> str:

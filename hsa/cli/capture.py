@@ -6,6 +6,7 @@ import click
 
 from hsa.cli.capture_live import live
 from hsa.cli.capture_relay import relay
+from hsa.cli.capture_run import run
 from hsa.cli.generate import generate
 
 
@@ -16,11 +17,13 @@ def capture() -> None:
     \b
     Examples:
       hsa capture live -i eth0 -o trace.pcapng
+      hsa capture run -o trace.pcapng -- python client.py
       hsa capture relay --listen 9000 --to 127.0.0.1:8000 -o trace.pcapng
       hsa capture generate s1 -o captures
     """
 
 
 capture.add_command(live)
+capture.add_command(run)
 capture.add_command(relay)
 capture.add_command(generate)

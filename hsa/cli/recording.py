@@ -53,7 +53,7 @@ class Line:
 
 def count(number: int, word: str) -> str:
     """`1 packet`, `2 packets`."""
-    return f"{number:,} {word}" if number == 1 else f"{number:,} {word}s"
+    return f"{number:,} {word}" if number == 1 else f"{number:,} {word}{'es' if word.endswith('s') else 's'}"
 
 
 def permission_help(reason: str) -> str:

@@ -71,18 +71,6 @@ def interrupt(process: subprocess.Popen[str], number: int = signal.SIGINT) -> tu
     return process.returncode, said
 
 
-def descendants(pid: int) -> list[int]:
-    """Processes below `pid`."""
-    found: list[int] = []
-    try:
-        for task in os.listdir(f"/proc/{pid}/task"):
-            children = Path(f"/proc/{pid}/task/{task}/children").read_text().split()
-            found += [int(child) for child in children]
-    except OSError:
-        return found
-    return found + [below for child in found for below in descendants(child)]
-
-
 def gone(pids: Sequence[int], within_s: float = 5.0) -> bool:
     """Whether none of the processes is there any more, or soon."""
     end = time.monotonic() + within_s

@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from hsa.capture.files import open_traces
-from tests.capture.started import HSA, descendants, gone, interrupt, started
+from hsa.capture.processes import descendants
+from tests.capture.started import HSA, gone, interrupt, started
 from tests.needs import need, need_tool
 
 
