@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from hsa.analysis import authentication, freshness, lifecycles, offers
 from hsa.analysis.model import Exchange, Handshake, Refetches
 from hsa.analysis.notes import late_notes
 from hsa.analysis.operations import failures, settle, succeeded
+from hsa.analysis.readiness import Readiness
 from hsa.analysis.session import Session, is_authentication
+from hsa.analysis.signals import add_signals, signals
 from hsa.analysis.unchanged import unchanged
 from hsa.dissectors.reading import Document, Phase, Role
 
@@ -49,7 +52,19 @@ def add_late(handshake: Handshake, session: Session, tokens: CountTokens) -> Non
     settle(session)
     mark_after(session.steps)
     tasks = handshake.tasks
-    tasks.operations += session.operations
+    lives = lifecycles.lives(session.tasks)
+    lifecycles.count(tasks, session, lives)
+    goes_on = lifecycles.go_on(handshake.lifecycles, lives)
+    add_signals(handshake.signals, signals(session))
+    found = Readiness(later=session.steps, first_task=session.first_task)
+    handshake.authentication = authentication.add(
+        handshake.authentication, authentication.authentication(session, found)
+    )
+    handshake.freshness = freshness.add(handshake.freshness, freshness.freshness(session))
+    handshake.offered = offers.add(handshake.offered, offers.offered(session, found))
+    more_used = offers.used(session, found)
+    handshake.used = more_used if not tasks.operations and session.operations else offers.add(handshake.used, more_used)
+    tasks.operations += session.operations - goes_on
     tasks.exchanges += session.task_count
     tasks.retries += session.task_retries
     tasks.failed += failures(session)
@@ -61,6 +76,7 @@ def add_late(handshake: Handshake, session: Session, tokens: CountTokens) -> Non
     sums = handshake.refetches
     sums.exchanges += more.exchanges
     sums.unchanged += more.unchanged
+    sums.justified += freshness.justified(session, session.steps)
     sums.bytes_up += more.bytes_up
     sums.bytes_down += more.bytes_down
     sums.tokens = None if sums.tokens is None or more.tokens is None else sums.tokens + more.tokens

@@ -12,7 +12,7 @@ from hsa.analysis.clients import Clients, client_of
 from hsa.analysis.gateways import Gateways
 from hsa.analysis.hops import HopMatcher
 from hsa.analysis.model import Exchange
-from hsa.analysis.operations import add_task, answered
+from hsa.analysis.operations import add_task, answered, call_back, cancel
 from hsa.analysis.preludes import Preflights, Preludes
 from hsa.analysis.session import Progress, Session, end_of, failed, is_authentication, is_preflight, progress, refused
 from hsa.analysis.witnesses import Witnesses
@@ -51,12 +51,16 @@ class Assembler:
         if is_preflight(exchange):
             self._preflights.keep(exchange)
             return None
+        if reading.role is Role.CALLBACK:
+            return self._callback(exchange, reading)
         asked = self._preflights.before(exchange, reading)
         session = _JOIN[reading.role](self, exchange, reading)
         if session is not None:
             self._preflights.join(session, exchange, asked)
             self.witnesses.account(session, exchange, reading, link)
             self._gateways.note(exchange, link)
+            if session.folded and reading.role is not Role.AUTH and is_authentication(exchange):
+                self.clients.challenged_again(session)
         return session
 
     def forget(self, session: Session) -> None:
@@ -161,6 +165,17 @@ class Assembler:
                 self._preludes.keep(exchange)
             return None
         session.steps.append(exchange)
+        reading.protocol = exchange.protocol = session.protocol
+        self.clients.given_token(session, exchange, reading)
+        return session
+
+    def _callback(self, exchange: Exchange, reading: Reading) -> Session | None:
+        """The roles stay as they are: the webhook's connection is none of the session's, its server no counterpart."""
+        session = self.witnesses.called_back(exchange, reading)
+        if session is not None:
+            exchange.session = session
+            session.last_ns = max(session.last_ns, end_of(exchange))
+            call_back(session, exchange, reading)
         return session
 
     def _other(self, exchange: Exchange, reading: Reading) -> Session | None:
@@ -174,6 +189,8 @@ class Assembler:
         if session is not None:
             session.others.append(exchange)
             session.ended = session.ended or reading.role is Role.TEARDOWN
+            if reading.cancels is not None:
+                cancel(session, exchange, reading)
         return session
 
     def _unexplained(self, exchange: Exchange, reading: Reading, *, opens: bool) -> Session:
@@ -223,6 +240,7 @@ _JOIN: dict[Role, Callable[[Assembler, Exchange, Reading], Session | None]] = {
     Role.ANSWER: Assembler._other,
     Role.TEARDOWN: Assembler._other,
     Role.PING: Assembler._other,
+    Role.CALLBACK: Assembler._callback,
     Role.OTHER: Assembler._other,
 }
 

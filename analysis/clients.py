@@ -32,8 +32,16 @@ DONE = 32
 
 PROTOCOLS = ("mcp", "a2a", "acp")
 
-CONSENTED = ("token", "authorize")
+CONSENTED = ("token", "authorize", "callback")
 """Steps of an authorisation that come after a person's consent, however late."""
+
+RENEWALS = ("token", "revoke", "introspect", "userinfo")
+"""What a client asks of its authorization server without having been refused."""
+
+TOKEN_HOSTS = 4096
+"""(client, authorization server) pairs that are remembered; beyond it the one first seen is let go."""
+TOKEN_HOLDERS = 8
+"""Sessions of one such pair, latest last."""
 
 Wanted = Callable[[Session, Exchange, Reading], bool]
 
@@ -50,6 +58,7 @@ class Clients:
         self.idle_ns = idle_ns
         self._fresh: dict[tuple[str, str], deque[Session]] = {}
         self._worked: dict[tuple[str, str], deque[Session]] = {}
+        self._token_hosts: dict[tuple[str, str], list[Session]] = {}
         self.unsure: set[tuple[str, str]] = set()
         """(address of the peer, server) between which an exchange on a new connection fitted several sessions."""
 
@@ -161,13 +170,40 @@ class Clients:
                 if reading.operation in CONSENTED or not self.is_silent(session, exchange):
                     found.append(session)
         if not found:
-            return None
+            return self._renewing(client, exchange, reading)
         on_link = [s for s in found if exchange.link in s.links]
         missing = [s for s in found if not _has_taken(s, exchange, reading)]
         exchange.guessed = len(found) > 1 and len(on_link) != 1
         if on_link or not missing:
             return max(on_link or found, key=lambda s: s.last_ns)
         return min(missing, key=lambda s: s.last_ns)
+
+    def given_token(self, session: Session, exchange: Exchange, reading: Reading) -> None:
+        """The session asked this server for a token: it will renew it there."""
+        if reading.operation != "token":
+            return
+        known = self._token_hosts.setdefault((client_of(exchange), exchange.server), [])
+        if session not in known:
+            known.append(session)
+            del known[:-TOKEN_HOLDERS]
+        if len(self._token_hosts) > TOKEN_HOSTS:
+            del self._token_hosts[next(iter(self._token_hosts))]
+
+    def challenged_again(self, session: Session) -> None:
+        """A folded session was asked for credentials: what it does about it will be searched for."""
+        self._worked.setdefault((session.client, session.protocol), deque(maxlen=DONE)).append(session)
+
+    def _renewing(self, client: str, exchange: Exchange, reading: Reading) -> Session | None:
+        """The session that was given its token by this server, and has not been refused."""
+        if reading.operation not in RENEWALS:
+            return None
+        holders = self._token_hosts.get((client, exchange.server))
+        if not holders:
+            return None
+        exchange.guessed = len(holders) > 1
+        session = max(holders, key=lambda s: s.last_ns)
+        session.revive()
+        return session
 
     def fetching_keys(self, exchange: Exchange, reading: Reading) -> Session | None:
         """The session of the same client that fetches keys, from whatever host: the latest that is not yet at work."""

@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 
 from hsa.analysis.model import Exchange, PhaseNumbers
 from hsa.analysis.readiness import start_of
-from hsa.analysis.session import end_of, is_authentication, refused
+from hsa.analysis.session import end_of, is_authentication, is_browsers, refused
 from hsa.analysis.timing import chain, covered_ns
 from hsa.dissectors.connection import Connection
-from hsa.dissectors.reading import HANDSHAKE_PHASES, Phase, Role
+from hsa.dissectors.reading import HANDSHAKE_PHASES, Phase
 
 
 @dataclass(slots=True)
@@ -33,7 +33,7 @@ class Numbers:
 def is_round_trip(step: Exchange) -> bool:
     """An answered exchange that counts; what a browser does while a person authorises never does."""
     reading = step.reading
-    return step.answer is not None and reading is not None and reading.operation != "authorize"
+    return step.answer is not None and reading is not None and not is_browsers(step)
 
 
 def phase_of(step: Exchange) -> Phase:
@@ -59,7 +59,7 @@ def count(steps: Sequence[Exchange], limit_ns: int | None) -> Numbers:
     spans: dict[str, list[tuple[int, int]]] = {}
     seen: dict[tuple[object, ...], Exchange] = {}
     for step in steps:
-        if step.reading is not None and step.reading.operation == "authorize":
+        if is_browsers(step):
             continue
         phase = phase_of(step)
         step.phase = phase
@@ -92,7 +92,7 @@ def count(steps: Sequence[Exchange], limit_ns: int | None) -> Numbers:
 def _repeats(seen: dict[tuple[object, ...], Exchange], step: Exchange) -> bool:
     """The same request as an earlier one that was refused, reset or not answered (redirects and pages are none)."""
     reading = step.reading
-    if reading is None or (reading.role is Role.AUTH and reading.operation == "authorize"):
+    if reading is None or is_browsers(step):
         return False
     key = (step.method, step.target, reading.operation, reading.version, reading.cursor)
     before = seen.get(key)

@@ -1,16 +1,19 @@
 """Gateways that fan out: what a server dials while a client waits for it is a session of its own, with a parent.
 
 Unlike a hop, the back session has ids and bodies of its own. It is told by its place: the front exchange was under way
-all the time, and the address that dials is the front's server. On one and the same address nothing can be told.
+all the time, and the address that dials is the front's server. On one and the same address only what the gateway passes
+on can tell: a trace id, a request id, the name of its client.
 """
 
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Sequence
 
 from hsa.analysis.hops import end_of_wait
-from hsa.analysis.model import Exchange
+from hsa.analysis.model import Exchange, FanOut, Handshake
 from hsa.analysis.session import Session
+from hsa.analysis.timing import covered_ns
 from hsa.dissectors.connection import Connection
 from hsa.dissectors.reading import Reading
 
@@ -43,8 +46,29 @@ class Gateways:
             ahead, session = front.link, front.session
             if ahead is None or session is None or front.reading is None or front.standing:
                 continue
-            if front.reading.protocol != reading.protocol or ahead.client.address == back.client.address:
+            if front.reading.protocol != reading.protocol:
+                continue
+            if ahead.client.address == back.client.address and not _passed_on(front, exchange, reading):
                 continue
             if ahead.server != back.server and (front.request_start or 0) <= start and end_of_wait(front) >= end:
                 return session
         return None
+
+
+def _passed_on(front: Exchange, back: Exchange, reading: Reading) -> bool:
+    """The back exchange carries what only the front one can have given it."""
+    assert front.reading is not None and front.link is not None
+    if reading.trace_id is not None and reading.trace_id == front.reading.trace_id:
+        return True
+    if back.request_id is not None and back.request_id == front.request_id:
+        return True
+    return back.forwarded is not None and back.forwarded == front.link.client.address
+
+
+def split(front: Session, backs: Sequence[tuple[Session, Handshake]]) -> FanOut:
+    """The time of a front handshake: as long as an exchange behind it was under way it waited for that, the rest is the
+    gateway's own."""
+    behind = sorted(span for back, _ in backs for span in back.spans)
+    waited = [(max(a, c), min(b, d)) for a, b in front.spans for c, d in behind if max(a, c) < min(b, d)]
+    wait, whole = covered_ns(waited), covered_ns(front.spans)
+    return FanOut(tuple(sorted(h.id for _, h in backs)), wait / 1e6, max(0, whole - wait) / 1e6)

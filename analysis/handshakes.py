@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from hsa.analysis import lifecycles, offers
 from hsa.analysis.afterwards import CountTokens, mark_after, refetches
+from hsa.analysis.authentication import authentication
 from hsa.analysis.beginning import Beginning, FailedBefore, FailedDuring, beginning, failed_after, failed_during
 from hsa.analysis.bounds import bounds
 from hsa.analysis.counting import Numbers, count
+from hsa.analysis.freshness import freshness, justified, kept
 from hsa.analysis.identity import documents_of, server_name_of, transport_of, version_of
 from hsa.analysis.legs import legs
 from hsa.analysis.model import Exchange, Handshake, Metadata, PhaseNumbers, Tasks
@@ -16,7 +19,8 @@ from hsa.analysis.notes import notes
 from hsa.analysis.operations import failures, settle, succeeded
 from hsa.analysis.outcome import End, decide
 from hsa.analysis.readiness import Readiness, judge, start_of
-from hsa.analysis.session import Session, end_of, is_authentication
+from hsa.analysis.session import Session, end_of, is_authentication, is_browsers
+from hsa.analysis.signals import signals
 from hsa.analysis.timing import (
     covered_ns,
     halves_ms,
@@ -89,14 +93,21 @@ def build(session: Session, around: Surroundings) -> Handshake:
         nearest = _numbers(handshake, session, found, around)
     known = fingerprints([*found.members, *found.after])
     handshake.refetches = refetches(found.later, known, around.refetch_tokens)
+    handshake.refetches.justified = justified(session, found.later)
     handshake.hops = legs(session, found, nearest)
+    handshake.signals = signals(session)
+    handshake.authentication = authentication(session, found)
+    handshake.offered, handshake.used = offers.offered(session, found), offers.used(session, found)
+    handshake.freshness = freshness(session)
+    session.kept = kept(session)
+    session.spans = tuple((start_of(s), end_of(s)) for s in found.members)
     shown = [*found.members, *found.after, *found.later, *session.task_exchanges]
     if shown:
         begin, end = handshake.frames
         handshake.frames = (begin or min(s.first_frame for s in shown), end or max(s.last_frame for s in shown))
     mark_after([*found.after, *found.later])
     bounds(handshake, session, found, around.lossy)
-    notes(handshake, session, found, around.end)
+    notes(handshake, session, found, around.end, around.failed_during)
     return handshake
 
 
@@ -203,7 +214,7 @@ def _connect_ms(path: Sequence[Exchange], opened: Sequence[Connection]) -> float
 
 def _browser(session: Session, link: Connection) -> bool:
     carried = [s for s in session.steps if s.link is link]
-    return bool(carried) and all(s.reading is not None and s.reading.operation == "authorize" for s in carried)
+    return bool(carried) and all(map(is_browsers, carried))
 
 
 def _streams(session: Session, members: Sequence[Exchange], start: int, last_ns: int) -> int:
@@ -234,6 +245,10 @@ def _without_numbers(handshake: Handshake, session: Session) -> None:
 
 def _tasks(handshake: Handshake, session: Session, found: Readiness) -> None:
     handshake.tasks = Tasks(session.operations, session.task_count, session.task_retries, failures(session))
+    lives = lifecycles.lives(session.tasks)
+    lifecycles.count(handshake.tasks, session, lives)
+    handshake.lifecycles = lives[: lifecycles.KEPT]
+    handshake.lifecycles_left_off = len(lives) - len(handshake.lifecycles)
     if found.first_task is not None and session.first_operation is not None:
         good = succeeded(session.first_operation)
         handshake.first_task = None if good is None else "ok" if good else "failed"

@@ -54,7 +54,7 @@ def version_of(session: Session, found: Readiness) -> str | None:
     steps = [s for s in session.steps if s.reading is not None]
     if session.protocol == "a2a":
         for task in [found.first_task, *session.task_exchanges]:
-            if task is not None and task.reading is not None and task.reading.version and not _refused_version(task):
+            if task is not None and task.reading is not None and task.reading.version and not refused_version(task):
                 return task.reading.version
     for step in reversed(steps):
         if step.answer is not None and step.answer.ok and step.answer.version:
@@ -69,9 +69,14 @@ NO_METHOD = -32601
 """Method not found: of a version that the counterpart does not speak."""
 
 
-def _refused_version(task: Exchange) -> bool:
-    answer = task.answer
-    return answer is not None and not answer.ok and (answer.cause == "version-mismatch" or answer.code == NO_METHOD)
+def refused_version(task: Exchange) -> bool:
+    """Refused as what a counterpart of another version does not know: by its number, its method or its path."""
+    answer, reading = task.answer, task.reading
+    if answer is None or answer.ok:
+        return False
+    if reading is not None and reading.transport == "http+json" and answer.status in (404, 405):
+        return True
+    return answer.cause == "version-mismatch" or answer.code == NO_METHOD
 
 
 def transport_of(session: Session, found: Readiness) -> str | None:

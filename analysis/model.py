@@ -121,6 +121,8 @@ class Exchange:
 
 NOTE_KINDS = frozenset(
     (
+        *("loop", "re-authenticated", "credentials-expired", "cancelled", "late-answer", "after-terminal"),
+        *("task-callback", "version-retry", "affinity", "connection-churn", "fetched-early"),
         *("repeat", "unchanged", "never-used", "unused-session", "session-lost", "re-initialized"),
         *("leaked-session", "probe-refused", "optional-refused", "deferred-version-check", "stream-retry"),
         *("no-push-stream", "closed-early", "list-changed", "catalogue-incomplete", "cursor-stuck"),
@@ -183,6 +185,8 @@ class Metadata:
 class Refetches:
     exchanges: int = 0
     unchanged: int = 0
+    justified: int = 0
+    """After a change was announced, or after the time that the document might be kept."""
     bytes_up: int = 0
     bytes_down: int = 0
     tokens: int | None = 0
@@ -194,6 +198,139 @@ class Tasks:
     exchanges: int = 0
     retries: int = 0
     failed: int = 0
+    polls: int = 0
+    unchanged_polls: int = 0
+    """Polls that brought no other state than was known."""
+    rounds: int = 0
+    """Exchanges that went on with a task after it had asked for input."""
+    resumptions: int = 0
+    """Streams of a task opened again (resubscribe, Last-Event-ID)."""
+    callbacks: int = 0
+    """Calls of the client's webhook."""
+    cancelled: int = 0
+
+
+@dataclass(slots=True)
+class Lifecycle:
+    """One task that took more than one exchange."""
+
+    operation: str
+    exchanges: int
+    polls: int = 0
+    unchanged_polls: int = 0
+    rounds: int = 0
+    retries: int = 0
+    resumptions: int = 0
+    callbacks: int = 0
+    callback_connections: int = 0
+    cancelled: bool = False
+    states: tuple[str, ...] = ()
+    """In order, repeats left out; at most `lifecycles.STATES_KEPT`."""
+    state: str | None = None
+    """The last one known."""
+    ms: float | None = None
+    """From the first byte asked to the end of what told its end (the last that was told, while it goes on)."""
+    user_wait_ms: float | None = None
+    """The part in which it waited for input or authorisation."""
+    ids: frozenset[str] = frozenset()
+    start_ns: int = 0
+    frames: tuple[int, int] = (0, 0)
+    """Frame keys of its first and last packet."""
+
+
+@dataclass(slots=True)
+class Signals:
+    """What passed beside requests and their answers."""
+
+    progress: int = 0
+    """Progress notifications."""
+    server_requests: int = 0
+    """Requests of the server to its client (sampling, elicitation, roots, ping)."""
+    server_requests_answered: int = 0
+    cancellations: int = 0
+    subscriptions: int = 0
+    """`subscriptions/listen` streams that the server accepted."""
+    subscription_events: int = 0
+    changes_announced: int = 0
+    changes_followed: int = 0
+    """... and a listing began within a second."""
+    resumptions: int = 0
+    """Streams resumed with Last-Event-ID."""
+
+
+@dataclass(slots=True)
+class Episode:
+    """Authentication after the handshake."""
+
+    kind: str
+    """`refresh`, `step-up` (a wider scope), `renewal` (authorised anew) or `refused` (nothing was done about it)."""
+    exchanges: int
+    ms: float | None
+    user_wait_ms: float | None
+    ok: bool | None
+    """Whether the client got on; None when the capture does not show it."""
+    frames: tuple[int, int] = (0, 0)
+
+
+@dataclass(slots=True)
+class AuthenticationHost:
+    host: str
+    operations: tuple[str, ...]
+
+
+@dataclass(slots=True)
+class Authentication:
+    """How a session authenticated; never a credential."""
+
+    asked: tuple[str, ...] = ()
+    """Schemes that challenges named."""
+    used: tuple[str, ...] = ()
+    """Kinds of credentials that requests carried."""
+    grants: tuple[str, ...] = ()
+    client: str | None = None
+    """How the client is known: `registered`, `metadata-document`, `known`; None without a token request."""
+    exchanges: int = 0
+    """Challenges and OAuth exchanges of the client, a browser's left out."""
+    refused: int = 0
+    hosts: list[AuthenticationHost] = field(default_factory=list)
+    episodes: list[Episode] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class Offer:
+    """What a counterpart offers, or what a client used of it."""
+
+    versions: tuple[str, ...] = ()
+    bindings: tuple[str, ...] = ()
+    schemes: tuple[str, ...] = ()
+    signed: bool | None = None
+    """A2A: the card carries signatures; None where no card was captured."""
+
+
+@dataclass(slots=True)
+class Freshness:
+    """How long metadata may be kept, and what the client made of it."""
+
+    lifetime_ms: int | None = None
+    """The shortest that the counterpart named."""
+    scope: str | None = None
+    etag: bool = False
+    conditional: int = 0
+    """Fetches that asked only for what has changed."""
+    not_modified: int = 0
+    early: int = 0
+    """Fetches of what might still have been kept."""
+
+
+@dataclass(slots=True)
+class FanOut:
+    """A gateway's sessions behind this one."""
+
+    handshakes: tuple[int, ...] = ()
+    wait_ms: float = 0.0
+    """Time in which an exchange of this handshake and one behind it were both under way."""
+    gateway_ms: float = 0.0
+    """The rest of the time in which an exchange of this handshake was under way."""
 
 
 @dataclass(slots=True)
@@ -274,6 +411,15 @@ class Handshake:
     """`ok`, `failed`, `none` (none was sent); None where the capture does not show its answer."""
     tasks: Tasks = field(default_factory=Tasks)
     hops: list[Hop] = field(default_factory=list)
+    lifecycles: list[Lifecycle] = field(default_factory=list)
+    """Tasks that took more than one exchange, or went on at the end; at most `lifecycles.KEPT`."""
+    lifecycles_left_off: int = 0
+    signals: Signals = field(default_factory=Signals)
+    authentication: Authentication | None = None
+    offered: Offer = field(default_factory=Offer)
+    used: Offer = field(default_factory=Offer)
+    freshness: Freshness | None = None
+    fan_out: FanOut | None = None
     parent: int | None = None
     auth: bool = False
     """An authentication exchange is part of it (groups are split by it)."""

@@ -5,32 +5,37 @@ The kinds are listed in `docs/notes.md`; the list grows, and a kind never change
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from itertools import pairwise
 
-from hsa.analysis.model import Exchange, Handshake, Note
+from hsa.analysis import authentication, freshness, lifecycles, spread
+from hsa.analysis.beginning import FailedDuring
+from hsa.analysis.collector import FRAMES_KEPT, Collector
+from hsa.analysis.model import Exchange, Handshake
 from hsa.analysis.outcome import End
 from hsa.analysis.readiness import Readiness, judge, start_of
 from hsa.analysis.session import Session, end_of, is_optional, refused, refused_as_gone
+from hsa.analysis.signals import announcing, followed, unanswered_requests
 from hsa.analysis.unchanged import fingerprint, fingerprints, unchanged
-from hsa.capture.records import frame_of
 from hsa.dissectors.reading import Role
-
-FRAMES_KEPT = 8
-"""Frame ranges shown with one note."""
 
 STALL_NS = 200_000_000
 """Wait for a first response byte on a reused connection that is worth a note when the round-trip time is far below."""
 
 
-def notes(handshake: Handshake, session: Session, found: Readiness, end: End) -> None:
-    """Fill `handshake.notes`, most telling first."""
-    add = _Collector(handshake)
+def notes(
+    handshake: Handshake, session: Session, found: Readiness, end: End, failed_during: FailedDuring | None = None
+) -> None:
+    """Fill `handshake.notes`, most telling first. `failed_during` finds attempts to connect that failed."""
+    add = Collector()
     _history(add, session, found)
     _opening(add, handshake, session, found)
     _usage(add, handshake, session, found)
     _streams(add, session)
     _answers(add, session, found)
+    authentication.remark(add, session, found)
+    lifecycles.remark(add, session)
+    freshness.remark(add, session)
+    spread.remark(add, session, failed_during)
     _wire(add, session)
     if handshake.user_wait_ms:
         add("user-wait", (), f"a person was authorising for {handshake.user_wait_ms / 1000:.1f} s")
@@ -39,11 +44,14 @@ def notes(handshake: Handshake, session: Session, found: Readiness, end: End) ->
 
 def late_notes(handshake: Handshake, session: Session) -> None:
     """Notes on what came after the session was folded, added to those that are there."""
-    add = _Collector(handshake)
+    add = Collector()
     found = Readiness(later=session.steps, first_task=session.first_task)
     _losses(add, session)
     _streams(add, session)
     _answers(add, session, found)
+    authentication.remark(add, session, found)
+    lifecycles.remark(add, session)
+    freshness.remark(add, session)
     for note in add.found.values():
         known = next((n for n in handshake.notes if (n.kind, n.detail) == (note.kind, note.detail)), None)
         if known is None:
@@ -53,26 +61,7 @@ def late_notes(handshake: Handshake, session: Session) -> None:
             known.frames = (known.frames + note.frames)[:FRAMES_KEPT]
 
 
-class _Collector:
-    """Adds up notes of one kind and detail."""
-
-    def __init__(self, handshake: Handshake) -> None:
-        self.found: dict[tuple[str, str], Note] = {}
-        self._handshake = handshake
-
-    def __call__(self, kind: str, steps: Iterable[Exchange], detail: str = "", count: int | None = None) -> None:
-        shown = list(steps)
-        note = self.found.get((kind, detail))
-        if note is None:
-            note = self.found[kind, detail] = Note(kind, 0, (), detail)
-        note.count += max(1, len(shown)) if count is None else count
-        places = [
-            (*frame_of(s.first_frame), frame_of(s.last_frame)[1]) for s in shown[: FRAMES_KEPT - len(note.frames)]
-        ]
-        note.frames += tuple(places)
-
-
-def _history(add: _Collector, session: Session, found: Readiness) -> None:
+def _history(add: Collector, session: Session, found: Readiness) -> None:
     """The same client shook hands with the same counterpart before."""
     previous = session.previous
     if previous is None or not found.members:
@@ -90,7 +79,7 @@ def _history(add: _Collector, session: Session, found: Readiness) -> None:
         add("unchanged", [s for s, _ in ours][:1], "the metadata is the same as at the handshake before")
 
 
-def _opening(add: _Collector, handshake: Handshake, session: Session, found: Readiness) -> None:
+def _opening(add: Collector, handshake: Handshake, session: Session, found: Readiness) -> None:
     """The connection was there before; the version was looked at later than it should be."""
     first = found.members[0] if found.members else None
     if first is not None and session.observed and not session.warm and first.link is not None:
@@ -102,7 +91,7 @@ def _opening(add: _Collector, handshake: Handshake, session: Session, found: Rea
         add("deferred-version-check", [task], "the version was refused at the first task")
 
 
-def _usage(add: _Collector, handshake: Handshake, session: Session, found: Readiness) -> None:
+def _usage(add: Collector, handshake: Handshake, session: Session, found: Readiness) -> None:
     if handshake.outcome == "ready" and session.first_task is None and not session.challenged:
         add("never-used", found.members[:1], "no task was sent")
     if handshake.outcome == "abandoned" and session.ids:
@@ -110,7 +99,7 @@ def _usage(add: _Collector, handshake: Handshake, session: Session, found: Readi
     _losses(add, session)
 
 
-def _losses(add: _Collector, session: Session) -> None:
+def _losses(add: Collector, session: Session) -> None:
     """Tasks sent with an id that the server no longer knew."""
     gone = [e for e in session.task_exchanges if refused_as_gone(e)]
     if len(gone) > 1 and session.task_exchanges[-1] is gone[-1]:
@@ -119,7 +108,7 @@ def _losses(add: _Collector, session: Session) -> None:
         add("conformance", [e for e in gone if e.status == 400], "HTTP 400 where 404 is due for an unknown session")
 
 
-def _streams(add: _Collector, session: Session) -> None:
+def _streams(add: Collector, session: Session) -> None:
     """Listening streams that were refused or ended and tried again."""
     attempts = sorted(session.streams, key=start_of)
     declined = [s for s in attempts if s.status == 405]
@@ -137,7 +126,7 @@ def _streams(add: _Collector, session: Session) -> None:
         )
 
 
-def _answers(add: _Collector, session: Session, found: Readiness) -> None:
+def _answers(add: Collector, session: Session, found: Readiness) -> None:
     members = found.members
     probes = [s for s in members if s.reading and s.reading.operation == "server/discover" and refused(s)]
     later = [s for s in members if s.reading and s.reading.operation == "initialize"]
@@ -170,7 +159,7 @@ def _answers(add: _Collector, session: Session, found: Readiness) -> None:
     if waits:
         total_ms = sum(wait for _, wait in waits) / 1e6
         add("user-wait", [s for s, _ in waits], f"tasks waited {total_ms:.0f} ms for input")
-    unanswered = _unanswered_requests(session)
+    unanswered = unanswered_requests(session)
     if unanswered:
         add("server-request-unanswered", unanswered, "the server asked the client and got no answer")
     renewed = [s for s in found.later if s.reading is not None and s.reading.operation == "initialize"]
@@ -178,14 +167,13 @@ def _answers(add: _Collector, session: Session, found: Readiness) -> None:
     if renewed:
         verdict = "refused" if all(refused(s) for s in renewed) else "accepted"
         add("re-initialized", renewed, f"initialize was sent again with the session's id and {verdict}")
-    announced = [s for s in [*session.streams, *session.task_exchanges] if s.answer is not None and s.answer.announces]
-    changes = sum(len(s.answer.announces) for s in announced if s.answer is not None)
+    announced, changes = announcing(session)
     if changes:
-        followed = _followed(session, announced)
+        honoured = followed(session, announced)
         add(
             "list-changed",
             announced,
-            f"{changes} changes announced, {followed} followed by a new listing",
+            f"{changes} changes announced, {honoured} followed by a new listing",
             count=changes,
         )
     same = unchanged(
@@ -198,19 +186,6 @@ def _answers(add: _Collector, session: Session, found: Readiness) -> None:
             add(remark.kind, [step], remark.detail)
 
 
-def _unanswered_requests(session: Session) -> list[Exchange]:
-    """Streams with a request of the server that the client never answered; once for each request."""
-    answered = {
-        m.rpc_id for s in session.others for m in s.messages if m.direction == "up" and m.kind in ("response", "error")
-    }
-    return [
-        step
-        for step in [*session.steps, *session.streams, *session.task_exchanges]
-        for message in step.sent_messages
-        if message.kind == "request" and message.rpc_id not in answered
-    ]
-
-
 def _left_early(step: Exchange) -> bool:
     """The client closed once it had the answer, before the response had ended."""
     if step.answer is None or not step.answer.ok or step.answer_end is None or step.link is None:
@@ -221,19 +196,7 @@ def _left_early(step: Exchange) -> bool:
     return bool(left) and step.response_end is not None and step.answer_end <= min(left) < step.response_end
 
 
-def _followed(session: Session, announced: list[Exchange]) -> int:
-    """Change notices after which a listing began (within a second of them)."""
-    count = 0
-    listings = [start_of(s) for s in session.steps if s.reading is not None and s.reading.role is Role.LISTING]
-    for step in announced:
-        for message in step.sent_messages:
-            if message.method is not None and message.method.endswith("list_changed"):
-                at = message.seen.t_last_ns
-                count += any(0 <= start - at <= 1_000_000_000 for start in listings)
-    return count
-
-
-def _catalogue(add: _Collector, pages: list[Exchange]) -> None:
+def _catalogue(add: Collector, pages: list[Exchange]) -> None:
     """A listing whose last page was not asked for, or whose cursor came back to itself."""
     answered = [p for p in pages if p.answer is not None and p.answer.ok]
     if not answered:
@@ -248,7 +211,7 @@ def _catalogue(add: _Collector, pages: list[Exchange]) -> None:
         add("catalogue-incomplete", [last], "the last page offers more, which the client did not ask for")
 
 
-def _wire(add: _Collector, session: Session) -> None:
+def _wire(add: Collector, session: Session) -> None:
     """What the packets of its connections show."""
     links = list(session.links)
     copies = sum(k.duplicates for k in links)

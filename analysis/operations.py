@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from hsa.analysis import lifecycles
+from hsa.analysis.identity import refused_version
 from hsa.analysis.model import Exchange
 from hsa.analysis.session import OPERATIONS_KEPT, Operation, Session, end_of, failed, is_authentication, refused_as_gone
 from hsa.dissectors.reading import Reading, Role
@@ -71,9 +73,12 @@ def _book(session: Session, exchange: Exchange, reading: Reading) -> None:
     if session.first_operation is None:
         session.first_operation = operation
     last = operation.last
+    asks = reading.operation in lifecycles.POLLS or reading.operation in lifecycles.CANCELS
     if last is not None and last.answer is not None and last.answer.state in WAITING:
         operation.waits.append((exchange, max(0, (exchange.request_start or 0) - end_of(last))))
+        operation.rounds += not asks and reading.operation not in lifecycles.RESUMPTIONS
     operation.exchanges += 1
+    operation.steps.append(exchange)
     operation.ids |= ids
     operation.last = exchange
     answered(session, exchange)
@@ -96,6 +101,9 @@ def _part_of(session: Session, exchange: Exchange, reading: Reading, ids: set[st
     start = exchange.request_start or 0
     for operation in reversed(session.tasks):
         if ids & operation.ids:
+            if reading.operation in lifecycles.SENDS and lifecycles.is_terminal(operation):
+                operation.after_terminal = True
+                return None
             return operation
         last = operation.last
         if last is None or last.reading is None:
@@ -110,7 +118,22 @@ def _part_of(session: Session, exchange: Exchange, reading: Reading, ids: set[st
                 operation.retries += 1
                 session.task_retries += 1
             return operation
-    return None
+    return _other_version(session, exchange, reading)
+
+
+def _other_version(session: Session, exchange: Exchange, reading: Reading) -> Operation | None:
+    """A2A: the last task was refused as the counterpart does not know its version, and is now sent in another."""
+    operation = session.tasks[-1] if session.tasks else None
+    last = operation.last if operation is not None else None
+    if operation is None or last is None or last.reading is None or reading.protocol != "a2a":
+        return None
+    both = {last.reading.operation, reading.operation} <= lifecycles.SENDS
+    if not both or last.reading.version == reading.version or not refused_version(last):
+        return None
+    operation.retries += 1
+    operation.version_retries += 1
+    session.task_retries += 1
+    return operation
 
 
 def _taken_over(session: Session, exchange: Exchange, reading: Reading) -> Operation | None:
@@ -159,6 +182,8 @@ def succeeded(operation: Operation) -> bool | None:
     last = operation.last
     if last is None:
         return operation.ok
+    if last.answer is None and (operation.cancelled or lifecycles.was_left(last)):
+        return None
     if last.answer is None:
         return None if last.unseen or last.cut == "capture" else False
     return last.answer.ok and not last.answer.failed
@@ -167,8 +192,29 @@ def succeeded(operation: Operation) -> bool | None:
 def _close_oldest(session: Session) -> None:
     while len(session.tasks) > OPERATIONS_KEPT:
         operation = session.tasks.pop(0)
+        lifecycles.close(session, operation)
         if succeeded(operation) is False:
             session.failed_operations += 1
+
+
+def cancel(session: Session, exchange: Exchange, reading: Reading) -> None:
+    """A notification takes back the request that it names."""
+    for operation in reversed(session.tasks):
+        last = operation.last
+        if last is not None and last.reading is not None and last.reading.rpc_id == reading.cancels:
+            operation.cancelled, operation.cancelled_ns = True, exchange.request_start
+            return
+
+
+def call_back(session: Session, exchange: Exchange, reading: Reading) -> None:
+    """The counterpart tells of a task at its client's webhook."""
+    ids = {name for name in reading.ids if name.startswith(_OPERATION_IDS)}
+    session.callbacks.append(exchange)
+    operation = next((o for o in reversed(session.tasks) if ids & o.ids), None)
+    if operation is None:
+        operation = Operation("push", None, ids, None, exchanges=0)
+        session.tasks.append(operation)
+    operation.callbacks.append(exchange)
 
 
 def failures(session: Session) -> int:

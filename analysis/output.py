@@ -13,15 +13,21 @@ from typing import Any
 
 from hsa.analysis.model import (
     Analysis,
+    Authentication,
     DamageFact,
     Exchange,
+    FanOut,
+    Freshness,
     Group,
     Handshake,
     Hop,
     Interval,
+    Lifecycle,
     Metadata,
     Note,
+    Offer,
     PhaseNumbers,
+    Signals,
     Startup,
 )
 from hsa.capture.records import Trace, frame_of
@@ -168,6 +174,7 @@ def handshake_json(h: Handshake) -> dict[str, Any]:
             "bytes_up": h.refetches.bytes_up,
             "bytes_down": h.refetches.bytes_down,
             "tokens": h.refetches.tokens,
+            "justified": h.refetches.justified,
         },
         "first_task": h.first_task,
         "tasks": {
@@ -175,6 +182,12 @@ def handshake_json(h: Handshake) -> dict[str, Any]:
             "exchanges": h.tasks.exchanges,
             "retries": h.tasks.retries,
             "failed": h.tasks.failed,
+            "polls": h.tasks.polls,
+            "unchanged_polls": h.tasks.unchanged_polls,
+            "rounds": h.tasks.rounds,
+            "resumptions": h.tasks.resumptions,
+            "callbacks": h.tasks.callbacks,
+            "cancelled": h.tasks.cancelled,
         },
         "hops": [hop_json(hop) for hop in h.hops],
         "parent": h.parent,
@@ -183,7 +196,87 @@ def handshake_json(h: Handshake) -> dict[str, Any]:
         "notes": [note_json(n) for n in h.notes],
         "auth": h.auth,
         "dns_ms": number(h.dns_ms),
+        "authentication": authentication_json(h.authentication),
+        "offered": offer_json(h.offered),
+        "used": used_json(h.used),
+        "lifecycles": [lifecycle_json(life) for life in h.lifecycles],
+        "lifecycles_left_off": h.lifecycles_left_off,
+        "signals": signals_json(h.signals),
+        "freshness": freshness_json(h.freshness),
+        "fan_out": fan_out_json(h.fan_out),
     }
+
+
+def authentication_json(a: Authentication | None) -> dict[str, Any] | None:
+    if a is None:
+        return None
+    return {
+        "asked": list(a.asked),
+        "used": list(a.used),
+        "grants": list(a.grants),
+        "client": a.client,
+        "exchanges": a.exchanges,
+        "refused": a.refused,
+        "hosts": [{"host": h.host, "operations": list(h.operations)} for h in a.hosts],
+        "episodes": [
+            {
+                "kind": e.kind,
+                "exchanges": e.exchanges,
+                "ms": number(e.ms),
+                "user_wait_ms": number(e.user_wait_ms),
+                "ok": e.ok,
+                "frames": frames_json(e.frames),
+            }
+            for e in a.episodes
+        ],
+    }
+
+
+def frames_json(keys: tuple[int, int]) -> list[int]:
+    """Index of the trace, first and last frame."""
+    return [*frame_of(keys[0]), frame_of(keys[1])[1]]
+
+
+def used_json(o: Offer) -> dict[str, Any]:
+    return {"versions": list(o.versions), "bindings": list(o.bindings), "schemes": list(o.schemes)}
+
+
+def offer_json(o: Offer) -> dict[str, Any]:
+    return used_json(o) | {"signed": o.signed}
+
+
+def lifecycle_json(life: Lifecycle) -> dict[str, Any]:
+    return {
+        "operation": life.operation,
+        "exchanges": life.exchanges,
+        "polls": life.polls,
+        "unchanged_polls": life.unchanged_polls,
+        "rounds": life.rounds,
+        "retries": life.retries,
+        "resumptions": life.resumptions,
+        "callbacks": life.callbacks,
+        "callback_connections": life.callback_connections,
+        "cancelled": life.cancelled,
+        "states": list(life.states),
+        "state": life.state,
+        "ms": number(life.ms),
+        "user_wait_ms": number(life.user_wait_ms),
+        "frames": frames_json(life.frames),
+    }
+
+
+def signals_json(s: Signals) -> dict[str, Any]:
+    return {name: getattr(s, name) for name in Signals.__slots__}
+
+
+def freshness_json(f: Freshness | None) -> dict[str, Any] | None:
+    return None if f is None else {name: getattr(f, name) for name in Freshness.__slots__}
+
+
+def fan_out_json(f: FanOut | None) -> dict[str, Any] | None:
+    if f is None:
+        return None
+    return {"handshakes": list(f.handshakes), "wait_ms": number(f.wait_ms), "gateway_ms": number(f.gateway_ms)}
 
 
 def handshake_brief(h: Handshake) -> dict[str, Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from hsa.analysis import gateways, loops
 from hsa.analysis.afterwards import add_late
 from hsa.analysis.assembly import Assembler
 from hsa.analysis.handshakes import Surroundings, build
@@ -152,12 +153,20 @@ class Results:
         for number, (_, handshake) in enumerate(self._handshakes):
             handshake.id = number
         self._by_session = {id(session): handshake for session, handshake in self._handshakes}
+        backs: dict[int, list[tuple[Session, Handshake]]] = {}
         for session, handshake in self._handshakes:
             front = self._by_session.get(id(session.parent)) if session.parent is not None else None
             handshake.parent = front.id if front is not None else None
+            if session.parent is not None and front is not None:
+                backs.setdefault(id(session.parent), []).append((session, handshake))
             if len(handshake.hops) > 1:
                 _forget_other_clocks(handshake.hops, self._driver.traces)
-        return [handshake for _, handshake in self._handshakes]
+        for session, handshake in self._handshakes:
+            if id(session) in backs:
+                handshake.fan_out = gateways.split(session, backs[id(session)])
+        found = [handshake for _, handshake in self._handshakes]
+        loops.remark(found)
+        return found
 
     def agent_connection(self, connection: Connection) -> None:
         """Count a connection that carries agent traffic, once."""

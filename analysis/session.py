@@ -9,6 +9,9 @@ from hsa.analysis.model import Exchange
 from hsa.dissectors.connection import Connection
 from hsa.dissectors.reading import Role
 
+BROWSER = frozenset(("authorize", "callback"))
+"""Steps of an authorisation that a browser takes."""
+
 LISTED_OPERATIONS = {"mcp": "tools/list"}
 """The listing that makes a client ready, per protocol that has one apart from its opening."""
 
@@ -39,8 +42,21 @@ class Operation:
     last: Exchange | None
     exchanges: int = 1
     retries: int = 0
+    rounds: int = 0
+    """Exchanges that went on with it after it had asked for input."""
+    version_retries: int = 0
+    """Retries in the form of another version of the protocol."""
     ok: bool = True
     done: bool = False
+    steps: list[Exchange] = field(default_factory=list)
+    """Its exchanges, in order of start."""
+    callbacks: list[Exchange] = field(default_factory=list)
+    """Calls of its client's webhook."""
+    cancelled: bool = False
+    cancelled_ns: int | None = None
+    """When its client took it back."""
+    after_terminal: bool = False
+    """A message named a task that had ended: this one."""
     continues: str | None = None
     waits: list[tuple[Exchange, int]] = field(default_factory=list)
     """(exchange that went on, ns waited before it) where the task waited for input or authorisation."""
@@ -96,6 +112,14 @@ class Session:
     """Some exchange of its handshake was joined without an exact witness."""
     ended: bool = False
     """DELETE was sent."""
+    callbacks: list[Exchange] = field(default_factory=list)
+    """Calls of its client's webhook; their connections are none of `links`."""
+    sums: dict[str, int] = field(default_factory=dict)
+    """Counts of operations that are not held any more (`lifecycles.COUNTS`)."""
+    kept: dict[tuple[object, ...], tuple[int, int | None]] = field(default_factory=dict)
+    """What it fetched, to (end of the answer, ms that it may be kept or None)."""
+    spans: tuple[tuple[int, int], ...] = ()
+    """When its handshake's exchanges were under way; set when that is made."""
     parent: Session | None = None
     """Of a session that a gateway opened: the one it did so for."""
     previous: Session | None = None
@@ -133,7 +157,8 @@ class Session:
         self.folded = True
         self.fingerprints = fingerprints
         self.previous = None
-        self.steps = self.streams = self.others = self.challenged = self.task_exchanges = _NONE
+        self.steps = self.streams = self.others = self.challenged = self.task_exchanges = self.callbacks = _NONE
+        self.sums = {}
         self.tasks = _NO_TASKS
         self.links = _NO_LINKS
         self.first_operation = None
@@ -144,12 +169,14 @@ class Session:
 
     def has_more(self) -> bool:
         """Something has come since it was folded."""
-        return bool(self.steps or self.streams or self.others or self.challenged or self.task_exchanges)
+        more = self.steps or self.streams or self.others or self.challenged or self.task_exchanges or self.callbacks
+        return bool(more)
 
     def revive(self) -> None:
         """More came after all: make room for it."""
         if self.folded and self.steps is _NONE:
             self.steps, self.streams, self.others, self.challenged, self.task_exchanges = [], [], [], [], []
+            self.callbacks = []
             self.tasks, self.links = [], {}
 
     def era(self) -> str | None:
@@ -204,6 +231,11 @@ def is_authentication(step: Exchange) -> bool:
     if reading is not None and reading.role is Role.AUTH:
         return True
     return answer is not None and answer.cause == "auth-failed"
+
+
+def is_browsers(step: Exchange) -> bool:
+    """What a person's browser does while the person authorises: no exchange of the client."""
+    return step.reading is not None and step.reading.role is Role.AUTH and step.reading.operation in BROWSER
 
 
 def is_preflight(step: Exchange) -> bool:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from hsa.analysis.model import Exchange
 from hsa.analysis.readiness import start_of
-from hsa.analysis.session import end_of
+from hsa.analysis.session import end_of, is_browsers
 from hsa.dissectors.connection import Connection
 
 INITIAL_WINDOW = 10 * 1460
@@ -92,7 +92,7 @@ def outstanding(
     authorises is none of it."""
     spans = []
     for step in steps:
-        if step.reading is not None and step.reading.operation == "authorize":
+        if is_browsers(step):
             continue
         end = end_of(step) if step.answer is not None else (step.given_up or last_ns)
         spans.append((max(start_ns, start_of(step)), min(end, last_ns)))
@@ -112,7 +112,7 @@ def user_wait_ms(steps: Sequence[Exchange]) -> float | None:
         reading = step.reading
         if reading is None or reading.operation != "token" or reading.subject not in PERSONAL_GRANTS:
             continue
-        ends = [end_of(s) for s in steps[:i] if s.answer and s.reading and s.reading.operation != "authorize"]
+        ends = [end_of(s) for s in steps[:i] if s.answer and s.reading and not is_browsers(s)]
         if ends:
             waited = (waited or 0.0) + max(0, start_of(step) - max(ends)) / 1e6
     return waited

@@ -136,6 +136,18 @@ class Witnesses:
         near = (exchange.request_start or 0) - session.last_ns <= self._clients.idle_ns
         return 1 if len(name.partition(":")[2]) >= UNIQUE_ID and (same_client or near) else 0
 
+    def called_back(self, exchange: Exchange, reading: Reading) -> Session | None:
+        """The session that was given the task that a webhook is told of: by an id that is nobody else's, or by one that
+        this very counterpart gave out."""
+        agent = client_of(exchange)
+        for name in sorted(reading.ids, key=lambda n: not n.startswith("task:")):
+            for session in reversed(self._by_id.get(name, ())):
+                known = len(name.partition(":")[2]) >= UNIQUE_ID or session.server.rpartition(":")[0] == agent
+                if session.protocol == reading.protocol and known:
+                    session.revive()
+                    return session
+        return None
+
     def by_witness(self, exchange: Exchange, reading: Reading) -> Session | None:
         """By id, else by the connection unless what is at its client's end is a proxy, else by a trace id."""
         session = self.by_id(exchange, reading)

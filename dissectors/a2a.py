@@ -10,8 +10,10 @@ Source: A2A specification v0.1.0 to v1.0.1: agent card, JSON-RPC, HTTP+JSON and 
 from __future__ import annotations
 
 from typing import Any
+from urllib.parse import urlsplit
 
-from hsa.dissectors.a2a_answers import card_of, looks_like_card, read_card, read_rest, read_rpc, update_ids
+from hsa.dissectors.a2a_answers import read_rest, read_rpc, update_ids, update_states
+from hsa.dissectors.a2a_cards import card_of, looks_like_card, read_card
 from hsa.dissectors.a2a_paths import REST_HINTS, RestCall, rest_call
 from hsa.dissectors.answers import challenged
 from hsa.dissectors.bindings import Bindings, host_of, hosts_of
@@ -118,6 +120,10 @@ def _remember(view: View, bindings: Bindings, reading: Reading) -> None:
     for url, binding in answer.interfaces:
         if binding == "http+json" and host_of(url):
             bindings.servers.put((host_of(url), "a2a-rest"), True)
+    for name in hosts_of(view) if facts.key_headers else ():
+        bindings.key_headers.put(name, facts.key_headers)
+    for name in facts.hosts if facts.key_headers else ():
+        bindings.key_headers.put(name, facts.key_headers)
     for host, path in facts.key_urls:
         bindings.auth_urls.put((host, path), "jwks")
         bindings.auth_hosts.put(host, "a2a")
@@ -136,6 +142,33 @@ def by_method(view: View, bindings: Bindings) -> Reading | None:
         if known != "a2a" and (type(view.params.get("id")) is not str or "taskId" in view.params):
             return None
     return _rpc(view, bindings, row)
+
+
+def by_webhook(view: View, bindings: Bindings) -> Reading | None:
+    """What goes to a URL at which a client wanted to be called back: task updates, and whether it is there at all."""
+    if not len(bindings.webhooks):
+        return None
+    if not any((host, view.path) in bindings.webhooks for host in hosts_of(view)):
+        return None
+    reading = _push(view, view.body)
+    if not reading.ids:
+        reading.operation = "push-validation" if view.verb in ("GET", "HEAD", "OPTIONS") else "push"
+    return reading
+
+
+def _remember_webhook(bindings: Bindings, asked: Any) -> None:
+    """Where a request asks to be called back, in the form of each version."""
+    if type(asked) is not dict:
+        return
+    configuration = asked.get("configuration")
+    for place in (configuration, asked):
+        for name in ("taskPushNotificationConfig", "pushNotificationConfig", "pushNotification", "config"):
+            url = text(member(place, name, "url"), 2048)
+            if url is not None and host_of(url):
+                bindings.webhooks.put((host_of(url), urlsplit(url).path or "/"), True)
+    url = text(asked.get("url"), 2048)
+    if url is not None and host_of(url) and ("authentication" in asked or "token" in asked or "taskId" in asked):
+        bindings.webhooks.put((host_of(url), urlsplit(url).path or "/"), True)
 
 
 def by_header(view: View, bindings: Bindings) -> Reading | None:
@@ -238,6 +271,8 @@ def _rpc(view: View, bindings: Bindings, row: tuple[str, Role, Phase]) -> Readin
     if version == "0.1":
         reading.ids = _ids(task=params.get("id"), session=params.get("sessionId"))
     reading.trace_id = view.trace_id()
+    if "configuration" in params or role is Role.OTHER:
+        _remember_webhook(bindings, params)
     read_rpc(view, reading)
     _remember_tasks(bindings, reading)
     _finish(view, reading)
@@ -306,6 +341,8 @@ def _rest(view: View, bindings: Bindings, found: RestCall) -> Reading:
         context=member(message, "contextId") or query.get("contextId"), task=member(message, "taskId") or found.task
     )
     reading.subject = text(member(message, "messageId") or found.task, 1024)
+    if type(view.body) is dict and ("configuration" in view.body or reading.role is Role.OTHER):
+        _remember_webhook(bindings, view.body)
     if name == "GetExtendedAgentCard":
         read_card(view, reading, old_path=False)
     else:
@@ -344,8 +381,8 @@ def _pushed(view: View) -> Reading | None:
 
 def _push(view: View, body: Any) -> Reading:
     """Push notifications run from the agent to its client: of no phase, and no new counterpart."""
-    reading = Reading("a2a", "push", Role.OTHER, Phase.OTHER, transport=None, requests=0)
-    reading.ids = update_ids(body)
+    reading = Reading("a2a", "push", Role.CALLBACK, Phase.OTHER, transport=None, requests=0)
+    reading.ids, reading.states = update_ids(body), update_states(body)
     reading.trace_id = view.trace_id()
     read_rest(view, reading)
     return reading

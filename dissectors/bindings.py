@@ -62,6 +62,10 @@ class Bindings:
         """Host of an authorization server or of a protected resource to the protocol that led there."""
         self.auth_urls: Table[tuple[str, str], str] = Table()
         """(host, path) of a token, registration, authorization or key endpoint to its operation."""
+        self.key_headers: Table[str, tuple[str, ...]] = Table()
+        """A2A: host to the headers (lower case) that its card names for API keys."""
+        self.webhooks: Table[tuple[str, str], bool] = Table()
+        """A2A: (host, path) of the URLs at which clients want to be called back."""
         self.card_versions: Table[str, str] = Table()
         """A2A: host to the version its card names for JSON-RPC or REST of 0.x."""
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from hsa.dissectors.a2a_answers import fill_card, looks_like_card
+from hsa.dissectors.a2a_cards import fill_card, looks_like_card
 from hsa.dissectors.acp import agent_list
 from hsa.dissectors.answers import whole
 from hsa.dissectors.http import HttpMessage

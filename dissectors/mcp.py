@@ -228,6 +228,9 @@ def _post(view: View, bindings: Bindings, modern: bool) -> Reading:
     if type(params.get("taskId")) is str:
         reading.ids = (f"task:{params['taskId']}",)
     reading.continues = digest(params.get("requestState"))
+    if operation == "notifications/cancelled":
+        cancelled = params.get("requestId")
+        reading.cancels = cancelled if type(cancelled) in (int, float, str) else None
     if len(bindings.endpoints):
         reading.endpoint = _endpoint_of(view, bindings)
     if reading.endpoint is None and view.query_text and view.status in (None, 202):

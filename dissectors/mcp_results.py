@@ -62,6 +62,7 @@ def from_message(reading: Reading, message: JsonRpcMessage, seen: Seen, status: 
     reader = _RESULTS.get(operation)
     if reader is not None:
         reader(reading, answer, result)
+        _freshness(answer, result)
         if answer.ok or answer.cause == "version-mismatch":
             answer.documents = (Document(operation, _document(message)),)
     elif operation.startswith("tasks/"):
@@ -171,6 +172,15 @@ _RESULTS: dict[str, Callable[[Reading, Answer, dict[str, Any]], None]] = {
     "resources/list": _listing,
     "resources/templates/list": _listing,
 }
+
+
+def _freshness(answer: Answer, result: dict[str, Any]) -> None:
+    """How long and by whom a result of the modern era may be kept."""
+    lifetime, scope = result.get("ttlMs"), result.get("cacheScope")
+    if type(lifetime) is int and lifetime >= 0:
+        answer.lifetime_ms = lifetime
+    if scope in ("public", "private"):
+        answer.scope = scope
 
 
 def _lacks(answer: Answer, what: str, missing: list[str]) -> None:

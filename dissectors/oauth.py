@@ -36,8 +36,19 @@ ENDPOINTS = (
     ("token_endpoint", "token"),
     ("registration_endpoint", "register"),
     ("authorization_endpoint", "authorize"),
+    ("device_authorization_endpoint", "device-authorization"),
+    ("pushed_authorization_request_endpoint", "pushed-authorization"),
+    ("revocation_endpoint", "revoke"),
+    ("introspection_endpoint", "introspect"),
+    ("userinfo_endpoint", "userinfo"),
     ("jwks_uri", "jwks"),
 )
+BROWSER = frozenset(("authorize", "callback"))
+"""What a person's browser does: none of it is an exchange of the client."""
+PENDING = frozenset(("authorization_pending", "slow_down"))
+"""Errors of a device's token request that say: not yet (RFC 8628 section 3.5)."""
+CONSENT_OPERATIONS = frozenset(("token", "register", "authorize", "device-authorization", "pushed-authorization"))
+"""Steps whose refusal is one of credentials."""
 FORM_BYTES = 16_384
 """Longest token request looked into."""
 SERVERS_KEPT = 16
@@ -49,11 +60,19 @@ def read(view: View, bindings: Bindings) -> Reading | None:
     if operation is None:
         return None
     protocol = _protocol(view, bindings)
-    role = Role.SESSION if operation == "jwks" else Role.AUTH
-    reading = Reading(protocol, "preflight" if view.verb == "OPTIONS" else operation, role, Phase.SESSION)
+    role = Role.SESSION if operation == "jwks" else Role.OTHER if operation == "client-metadata" else Role.AUTH
+    phase = Phase.OTHER if role is Role.OTHER else Phase.SESSION
+    reading = Reading(protocol, "preflight" if view.verb == "OPTIONS" else operation, role, phase)
     reading.trace_id = view.trace_id()
+    form = _form(view)
     if operation == "token":
-        reading.subject = _form(view).get("grant_type", "")[:64] or None
+        reading.subject = form.get("grant_type", "")[:64] or None
+    client = form.get("client_id") or (view.query().get("client_id") if operation == "authorize" else None)
+    if client is not None and client.startswith("https://") and len(urlsplit(client).path) > 1:
+        reading.client = "metadata-document"
+        bindings.auth_urls.put((host_of(client), urlsplit(client).path), "client-metadata")
+    if operation == "authorize":
+        _note_redirect(view, bindings)
     response = view.response
     if response is not None and response.status is not None:
         reading.answer = _answer(view, response, operation)
@@ -90,6 +109,8 @@ def _operation(view: View, bindings: Bindings) -> str | None:
     if len(bindings.auth_urls) and view.method is None:
         for name in hosts_of(view):
             known = bindings.auth_urls.get((name, path))
+            if known == "callback" and "state=" not in view.query_text and "code=" not in view.query_text:
+                continue
             if known is not None:
                 return known
     if verb == "POST":
@@ -100,21 +121,30 @@ def _operation(view: View, bindings: Bindings) -> str | None:
             refused = view.status is not None and view.status >= 400
             if refused or view.status is None or member(answered, "client_id") is not None:
                 return "register"
+        elif len(bindings.auth_urls) and type(member(view.answer_document(), "device_code")) is str:
+            return "device-authorization"
     elif verb == "GET" and "code_challenge" in view.query_text and "response_type=code" in view.query_text:
         return "authorize"
     return None
 
 
+def _note_redirect(view: View, bindings: Bindings) -> None:
+    """Where the browser will bring the code to: the client's own listener, or a page of its vendor."""
+    url = view.query().get("redirect_uri")
+    if url is not None and url.startswith(("http://", "https://")) and host_of(url):
+        bindings.auth_urls.put((host_of(url), urlsplit(url).path or "/"), "callback")
+
+
 def _form(view: View) -> dict[str, str]:
     """Form fields that are no secrets."""
     body = view.request.body if view.request is not None else None
-    if not body or len(body) > FORM_BYTES or b"grant_type=" not in body:
+    if not body or len(body) > FORM_BYTES or (b"grant_type=" not in body and b"client_id=" not in body):
         return {}
     try:
         pairs = parse_qsl(body.decode("latin-1"), max_num_fields=64)
     except ValueError:
         return {}
-    return {name: value for name, value in reversed(pairs) if name in ("grant_type", "resource", "scope")}
+    return {name: value for name, value in reversed(pairs) if name in ("grant_type", "client_id")}
 
 
 def _protocol(view: View, bindings: Bindings) -> str:
@@ -137,8 +167,11 @@ def _answer(view: View, response: HttpMessage, operation: str) -> Answer:
         return answer
     if status >= 400:
         document = load_json(response)
-        detail = status_text(status, text(member(document, "error"), 64), clean(member(document, "error_description")))
-        cause = "auth-failed" if operation in ("token", "register", "authorize") else "http-status"
+        word = text(member(document, "error"), 64)
+        if operation == "token" and word in PENDING:
+            return Answer(True, response.seen, status, state="authorization-pending", terminal=False)
+        detail = status_text(status, word, clean(member(document, "error_description")))
+        cause = "auth-failed" if operation in CONSENT_OPERATIONS else "http-status"
         return Answer(False, response.seen, status, cause=cause, detail=detail)
     return Answer(True, response.seen, status)
 

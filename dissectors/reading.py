@@ -32,8 +32,10 @@ class Role(StrEnum):
     """OAuth: metadata, registration, token, authorize (`operation` says which)."""
     TEARDOWN = "teardown"
     PING = "ping"
+    CALLBACK = "callback"
+    """A webhook: the counterpart dials its client to tell of a task."""
     OTHER = "other"
-    """Of the protocol, but of no phase (logging/setLevel, subscriptions, cancellations, push set-up, webhooks)."""
+    """Of the protocol, but of no phase (logging/setLevel, subscriptions, cancellations, push set-up)."""
 
 
 class Phase(StrEnum):
@@ -115,6 +117,20 @@ class Answer:
     """False when the task goes on after this answer (submitted, working, awaiting, input_required, task handle)."""
     failed: bool = False
     """The task failed although the protocol answer is fine (isError, state failed/rejected)."""
+    states: tuple[str, ...] = ()
+    """Of a stream: every state in order, repeats left out; empty elsewhere."""
+    after_terminal: int = 0
+    """Updates of a stream that came after a terminal state."""
+    lifetime_ms: int | None = None
+    """How long the document may be kept: `ttlMs`, `max-age`; None when the counterpart did not say."""
+    scope: str | None = None
+    """Who may keep it: `public` or `private`."""
+    etag: bool = False
+    """It came with a validator (ETag)."""
+    schemes: tuple[str, ...] = ()
+    """A2A: kinds of security that the card offers (`oauth2`, `http`, `apiKey`, `openIdConnect`, `mutualTLS`)."""
+    signed: bool = False
+    """A2A: the card carries signatures."""
     announces: tuple[str, ...] = ()
     """Change notices seen on the response stream (`tools/list_changed`, ...)."""
     continues: str | None = None
@@ -172,4 +188,14 @@ class Reading:
     """From traceparent (header or _meta)."""
     continues: str | None = None
     """Short digest of the opaque token that ties this request to an earlier answer (requestState of an input round)."""
+    credential: str | None = None
+    """Kind of credential that the request carries (scheme, or name of the header), never the credential."""
+    conditional: bool = False
+    """Asks only for what has changed (If-None-Match, If-Modified-Since)."""
+    cancels: str | int | float | None = None
+    """JSON-RPC id of the request that this notification cancels."""
+    states: tuple[str, ...] = ()
+    """Task states that a webhook's body tells."""
+    client: str | None = None
+    """OAuth: `metadata-document` where the client's name is the URL of its metadata."""
     remarks: list[Remark] = field(default_factory=list)

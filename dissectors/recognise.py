@@ -14,9 +14,11 @@ from collections.abc import Callable
 
 from hsa.dissectors import a2a, acp, llm, lone_answers, mcp, oauth, other_agents
 from hsa.dissectors.bindings import Bindings
+from hsa.dissectors.caching import note_caching
+from hsa.dissectors.credentials import credential_of
 from hsa.dissectors.http import HttpExchange, JsonRpcMessage
 from hsa.dissectors.mcp_results import from_message
-from hsa.dissectors.reading import Answer, Reading
+from hsa.dissectors.reading import Answer, Reading, Role
 from hsa.dissectors.view import View, member
 
 Rule = Callable[[View, Bindings], Reading | None]
@@ -74,6 +76,7 @@ RULES: tuple[Rule, ...] = (
     a2a.by_method,
     _plain(other_agents.agent_client),
     mcp.by_method,
+    a2a.by_webhook,
     a2a.by_header,
     a2a.by_path,
     acp.read,
@@ -105,8 +108,12 @@ class Recogniser:
                 break
         if exchange.request.missing and (reading is None or reading.operation == "unreadable"):
             reading = lone_answers.instead(view, reading) or reading
-        if reading is not None and reading.answer is not None and reading.protocol in AGENT_PROTOCOLS:
-            oauth.note_challenge(view, bindings, reading)
+        if reading is not None and reading.protocol in AGENT_PROTOCOLS:
+            reading.credential = credential_of(view, bindings)
+            if reading.answer is not None:
+                oauth.note_challenge(view, bindings, reading)
+            if view.verb == "GET" and reading.role in (Role.OPENING, Role.LISTING):
+                note_caching(view, reading)
         return reading
 
     def read_answer(self, reading: Reading, message: JsonRpcMessage) -> Answer:

@@ -107,6 +107,23 @@ COLUMNS: dict[str, Column] = {
     ),
     "tasks": Column(COUNT, "", "tasks of the session", lambda h: h.tasks.operations),
     "tasks_failed": Column(COUNT, "", "tasks that failed", lambda h: h.tasks.failed),
+    "polls": Column(COUNT, "", "questions for the state of a task", lambda h: h.tasks.polls),
+    "rounds": Column(
+        COUNT, "", "exchanges that went on with a task that had asked for input", lambda h: h.tasks.rounds
+    ),
+    "callbacks": Column(COUNT, "", "calls of the client's webhook", lambda h: h.tasks.callbacks),
+    "reauthentications": Column(
+        COUNT,
+        "",
+        "episodes of authentication after the handshake",
+        lambda h: len(h.authentication.episodes) if h.authentication is not None else 0,
+    ),
+    "early_fetches": Column(
+        COUNT,
+        "",
+        "fetches of what might still have been kept",
+        lambda h: h.freshness.early if h.freshness is not None else 0,
+    ),
     "hops": Column(COUNT, "", "legs the session was seen on", lambda h: len(h.hops)),
     "parent": Column(COUNT, "", "id of the handshake at a gateway's front", lambda h: h.parent),
     "auth": Column(FLAG, "", "an authentication exchange is part of it", lambda h: h.auth),

@@ -12,6 +12,7 @@ from datetime import datetime
 from typing import Any, NamedTuple
 
 from hsa.cli import words
+from hsa.cli.beside import beside
 from hsa.cli.table import shorten, text_width
 
 Row = Mapping[str, Any]
@@ -57,6 +58,8 @@ def ladder(handshake: Row, exchanges: Sequence[Row], width: int, capture: str = 
         said = step.phase if step.phase != phase or step.kind == "fold" else ""
         phase = step.phase if step.kind != "mark" else None
         yield f"{words.millis(step.at_ms):>{TIME_WIDTH}}  {said:<{PHASE_WIDTH}}  {_draw(step, room)}".rstrip()
+    for line in beside(handshake):
+        yield from _wrapped(line.split(" "), width)
     for note in handshake["notes"]:
         yield from _note(note, width)
 
@@ -68,6 +71,11 @@ def _note(note: Row, width: int) -> Iterator[str]:
     pieces = said.split(" ")
     if note["frames"]:
         pieces.append(f"(frames {note['frames'][0][1]}-{note['frames'][0][2]})")
+    yield from _wrapped(pieces, width)
+
+
+def _wrapped(pieces: Sequence[str], width: int) -> Iterator[str]:
+    """Words in lines of at most `width` columns, the second and later ones indented."""
     line = pieces[0]
     for piece in (shorten(piece, width - 4) for piece in pieces[1:]):
         if text_width(line) + text_width(piece) < width:

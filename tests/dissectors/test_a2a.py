@@ -274,7 +274,7 @@ def test_other_peoples_paths(made: HttpExchange) -> None:
 )
 def test_webhooks_are_of_no_phase(body: Any, head: str) -> None:
     reading = read(post(body, b"", path="/hooks/7", headers=head, told="HTTP/1.1 200 OK"))
-    assert (reading.operation, reading.role, reading.phase) == ("push", Role.OTHER, Phase.OTHER)
+    assert (reading.operation, reading.role, reading.phase) == ("push", Role.CALLBACK, Phase.OTHER)
     assert reading.ids == ("context:c1", "task:t1")
     assert "s3cr3t" not in repr(reading)
 
