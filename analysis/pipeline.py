@@ -20,6 +20,7 @@ from hsa.analysis.assembly import Assembler
 from hsa.analysis.exchanges import not_before, record, refresh, take_answer
 from hsa.analysis.filters import wanted, within
 from hsa.analysis.groups import groups
+from hsa.analysis.keys import key_log
 from hsa.analysis.late_answers import LateAnswers, resumes
 from hsa.analysis.model import Analysis, Exchange, Handshake
 from hsa.analysis.options import Options
@@ -118,7 +119,8 @@ class Pipeline:
     ) -> None:
         self._options = options
         self._reader: Reader = open_traces(paths, reorder_window_ns=options.reorder_window_ns)
-        self._driver = Driver(_Watched(self._reader, options, self, progress), opener=opener)
+        secrets = key_log(options, self._reader)
+        self._driver = Driver(_Watched(self._reader, options, self, progress), opener=opener, secrets=secrets)
         self._recogniser = Recogniser()
         self._late = LateAnswers()
         self._assembler = Assembler(idle_ns=int(options.idle_s * 1e9), merge_hops=options.hops == "merged")

@@ -27,6 +27,54 @@ class Endpoint:
         return f"[{self.address}]:{self.port}" if ":" in self.address else f"{self.address}:{self.port}"
 
 
+@dataclass(slots=True)
+class Tls:
+    """What can be seen of TLS on a connection, with keys or without."""
+
+    server_name: str | None = None
+    """SNI, lower case."""
+    offered: tuple[str, ...] = ()
+    """ALPN of the client, in its order."""
+    protocol: str | None = None
+    """ALPN that the server chose; in TLS 1.3 only keys show it."""
+    version: str | None = None
+    """`1.2`, `1.3`, ...: agreed."""
+    suite: str | None = None
+    """Name of the cipher suite, or its number in hex."""
+    client_random: bytes | None = None
+    resumed: bool = False
+    early_data: bool = False
+    """0-RTT data was sent; `early_accepted` says whether the server took it (only keys show that)."""
+    early_accepted: bool = False
+    retried: bool = False
+    """The server asked for another ClientHello."""
+    encrypted_hello: bool = False
+    """ECH: the server name is that of the front."""
+    subject: str | None = None
+    """Of the server's certificate, where it can be seen."""
+    client_certificate: bool = False
+    hello_ns: int | None = None
+    """First byte of the ClientHello."""
+    done_ns: int | None = None
+    """Last handshake message before application data, as far as it can be told."""
+    application_bytes: list[int] = field(default_factory=lambda: [0, 0])
+    """Of records with application data, by direction: as sent, where they were not decrypted."""
+    records: list[int] = field(default_factory=lambda: [0, 0])
+    alert: int | None = None
+    """First alert seen that ends the connection with a fault."""
+    decrypted: bool = False
+    """Application data was decrypted."""
+    reason: str | None = None
+    """Why not, where it was not."""
+
+    @property
+    def round_trips(self) -> int:
+        """What the set-up costs on a link before the client may send."""
+        if self.version == "1.3":
+            return 0 if self.early_accepted else 2 if self.retried else 1
+        return 1 if self.resumed else 2
+
+
 @dataclass(slots=True, eq=False)
 class Connection:
     """Facts about one TCP connection. Pairs are indexed by `Direction` (0 client to server, 1 server to client)."""
@@ -78,6 +126,7 @@ class Connection:
     """HTTP exchanges on it so far, CONNECT not counted."""
     floor_ns: int = 0
     """Start of its latest exchange: where the capture clock went backwards, none after it is put before it."""
+    tls: Tls | None = None
     kind: str = "other"
     """What it carries, decided by the driver: `http`, `tls`, `other`, `empty`."""
     sizes: list[tuple[Int64, Int32]] = field(default_factory=list)

@@ -22,6 +22,7 @@ from hsa.dissectors.nesting import JSON_BYTES, Opener, Output, Reader, Run, Sett
 from hsa.dissectors.packets import PacketDecoder, parts
 from hsa.dissectors.registry import STREAMS, open_stream
 from hsa.dissectors.tcp import StreamData, StreamEnd, Streams, Verdict
+from hsa.dissectors.tls_keylog import KeyLog
 
 HOLE = "bytes not captured"
 _KEEP = {kind: Verdict(Probe.YES, kind) for kind in STREAMS}
@@ -40,8 +41,16 @@ class Driver:
     """Iterate for (exchange, final): once when an exchange's head is complete, and once more, with True, when nothing
     can be added to it. `json_bytes` is the longest JSON body kept, decoded. Nothing raises because of a capture."""
 
-    def __init__(self, reader: Source, *, json_bytes: int = JSON_BYTES, opener: Opener = open_stream) -> None:
-        """`opener` gives the reader for a kind of stream; one that looks on as the bytes go by can be put in."""
+    def __init__(
+        self,
+        reader: Source,
+        *,
+        json_bytes: int = JSON_BYTES,
+        opener: Opener = open_stream,
+        secrets: KeyLog | None = None,
+    ) -> None:
+        """`opener` gives the reader for a kind of stream; one that looks on as the bytes go by can be put in. `secrets`
+        open TLS."""
         self._reader = reader
         self.names = Names()
         self.packets = PacketDecoder(self.names)
@@ -51,7 +60,7 @@ class Driver:
         """Reason to number of connections (or tunnels in them) that were not decoded."""
         self.bugs = 0
         """Faults of our own that were caught."""
-        self._run = Run(opener, json_bytes, self.streams.rename)
+        self._run = Run(opener, json_bytes, self.streams.rename, KeyLog() if secrets is None else secrets)
         self._readers: dict[Connection, Reader] = {}
 
     @property

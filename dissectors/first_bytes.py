@@ -11,7 +11,7 @@ from hsa.dissectors.contract import C2S, Direction, Probe
 from hsa.dissectors.http1_head import find_start
 
 HTTP, HTTP2, TLS, PROXY, OTHER = "http", "http2", "tls", "proxy", "other"
-REASONS = {TLS: "TLS: not decrypted yet", HTTP2: "HTTP/2: not decoded yet"}
+REASONS = {HTTP2: "HTTP/2: not decoded yet"}
 """Why a recognised stream is not read."""
 HTTP2_PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 """RFC 9113 section 3.4."""

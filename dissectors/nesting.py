@@ -16,6 +16,7 @@ from hsa.dissectors.contract import Damage, Direction, Item, Seen
 from hsa.dissectors.first_bytes import REASONS
 from hsa.dissectors.held import Held
 from hsa.dissectors.http import HttpExchange
+from hsa.dissectors.tls_keylog import KeyLog
 
 MAX_DEPTH = 32
 """Streams inside each other: each is a reader inside a reader."""
@@ -57,6 +58,8 @@ class Run:
     """Longest JSON body kept, decoded."""
     rename: Callable[[Connection, str], None] = lambda connection, kind: None
     """Count this connection under another kind from now on."""
+    secrets: KeyLog = field(default_factory=KeyLog)
+    """Of TLS."""
 
 
 @dataclass(slots=True, eq=False)

@@ -15,6 +15,7 @@ from hsa.dissectors.driver import Driver
 from hsa.dissectors.http import HttpExchange
 from hsa.dissectors.http_reader import HttpReader
 from hsa.dissectors.tcp import Streams
+from hsa.dissectors.tls import LATE, NO_HELLO
 from tests.dissectors.frames import ACK, EPOCH, MS, PSH, Frame, Talk, as_records
 
 GET = b"GET /.well-known/agent-card.json HTTP/1.1\r\nHost: a2a.example\r\n\r\n"
@@ -82,7 +83,7 @@ def test_what_is_not_read_is_named() -> None:
     ]
     driver, exchanges = drive(*talks)
     assert len(exchanges) == 1
-    assert driver.undecoded == {"TLS: not decrypted yet": 2, "HTTP/2: not decoded yet": 1}
+    assert driver.undecoded == {LATE: 1, NO_HELLO: 1, "HTTP/2: not decoded yet": 1}
     counts = driver.streams.counts
     assert (counts["tls"], counts["http2"], counts["other"], counts["http"]) == (2, 1, 1, 1)
 

@@ -506,7 +506,7 @@ def test_tunnels_that_cannot_be_told() -> None:
     for more, reason in (
         ([(C2S, b"PR")], "stream too short to tell what it carries (CONNECT tunnel)"),
         ([(S2C, b"x" * 70_000)], "other protocol (CONNECT tunnel)"),
-        ([(C2S, 7), (C2S, b"\x16\x03\x01\x00\x05abc")], "TLS: not decrypted yet (CONNECT tunnel)"),
+        ([(C2S, 7), (C2S, b"\x16\x03\x01\x00\x05abc")], "TLS: its ClientHello cannot be read"),
     ):
         assert [d.detail for d in Run([*connect, *more]).damage] == [reason]
 

@@ -112,4 +112,4 @@ def test_tls_behind_a_header() -> None:
     direction: Direction = C2S
     connection, counts, out = proxied([(direction, LINE + b"\x16\x03\x01\x02\x00\x01")])
     assert (connection.kind, counts["tls"]) == ("tls", 1)
-    assert [one.detail for one in out] == ["TLS: not decrypted yet"]
+    assert [one.detail for one in out] == ["TLS: its ClientHello cannot be read"]

@@ -1,0 +1,400 @@
+"""TLS on one stream: what its records tell, and, with secrets, the stream inside.
+
+Strategy: records of both directions are cut apart (`tls_records`); hellos say who speaks to whom and how; with the
+secrets of the ClientHello's random (`tls_keylog`) records are opened (`tls_suites`), and what they hold goes to the
+stream inside, each byte with the place of its record. TLS 1.3 changes keys on the way (early data, handshake,
+application, KeyUpdate): the keys of a direction stand in a row, and a record that the present one does not open is
+tried with the next. A record that cannot be opened is a hole in the stream inside. The facts are noted with keys and
+without.
+
+Sources: RFC 8446, RFC 5246, RFC 7366; SSLKEYLOGFILE format (RFC 9850).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from hsa.dissectors.connection import Tls
+from hsa.dissectors.contract import C2S, S2C, Chunk, Damage, Direction, Gap, Item, Seen
+from hsa.dissectors.nesting import Nested, Output, Setting
+from hsa.dissectors.tls_hello import (
+    CERTIFICATE,
+    CLIENT_HELLO,
+    ENCRYPTED_EXTENSIONS,
+    FINISHED,
+    KEY_UPDATE,
+    SERVER_HELLO,
+    VERSIONS,
+    Hello,
+    alpn,
+    certificate_subject,
+    read_extensions,
+    read_hello,
+)
+from hsa.dissectors.tls_keylog import Secrets
+from hsa.dissectors.tls_records import APPLICATION, HANDSHAKE, Record, Records
+from hsa.dissectors.tls_suites import SUITES, Agreed12, Opener, Opener13, Suite, next_secret, openers_12
+
+HELD_BYTES = 256 * 1024
+"""Bytes of a direction that wait for the other one's hello."""
+MESSAGE_BYTES = 2**18
+"""Longest handshake message put together: certificate chains are shorter."""
+TRIES = 512
+"""Records that may be missing in a hole: so many sequence numbers are tried."""
+CHANGE_CIPHER, ALERT = 20, 21
+TLS_13, TLS_12 = 0x0304, 0x0303
+NO_KEY = "TLS: no key for its client random"
+LATE = "TLS: begins after its ClientHello, keys cannot help"
+NO_HELLO = "TLS: its ClientHello cannot be read"
+HANDSHAKE_ONLY = "TLS: the key log has its handshake secrets only"
+BAD_TAG = "TLS: its secrets do not open it (bad tag)"
+ONE_SIDED = "TLS: one hello was not captured"
+OVERHEAD = 17
+"""Tag and content type of a TLS 1.3 record."""
+
+
+@dataclass(slots=True, eq=False)
+class _Side:
+    """One direction."""
+
+    direction: Direction
+    records: Records
+    keys: list[Opener] = field(default_factory=list)
+    """In the order of their use."""
+    at: int = 0
+    """The one in use."""
+    sealed: bool = False
+    """Its records are encrypted from here on."""
+    messages: bytes = b""
+    """Start of a handshake message that goes on."""
+    waiting: list[Record] = field(default_factory=list)
+    """Encrypted records from before the server's hello."""
+    waiting_bytes: int = 0
+    opened: bool = False
+    """Application data of it was decrypted."""
+    lost: bool = False
+    """Records may be missing before the next."""
+
+
+class TlsReader:
+    """Reader of one TLS stream."""
+
+    def __init__(self, setting: Setting) -> None:
+        self._setting = setting
+        self._facts = setting.connection.tls = Tls()
+        up, down = setting.mid_start
+        self._sides = (_Side(C2S, Records(up)), _Side(S2C, Records(down)))
+        self._hello: Hello | None = None
+        self._server: Hello | None = None
+        self._version = 0
+        self._suite: Suite | None = None
+        self._secrets: Secrets | None = None
+        self._late = up
+        """The ClientHello was not captured."""
+        self._held: list[Item] = []
+        self._held_bytes = 0
+        self._inner: Nested | None = None
+        self._bad_tags = 0
+        self._out: list[Output] = []
+        self._openers_12: tuple[Opener, Opener] | None = None
+
+    # ------------------------------------------------------------------ entry points
+
+    def push(self, direction: Direction, item: Item) -> list[Output]:
+        """As `Reader.push`."""
+        self._out = []
+        if direction is S2C and self._hello is None and not self._late:
+            self._held.append(item)
+            self._held_bytes += item.size if isinstance(item, Chunk) else 0
+            if self._held_bytes > HELD_BYTES:
+                self._late = True
+                self._release()
+        else:
+            self._push(direction, item)
+            if self._held and self._hello is not None:
+                self._release()
+        return self._out
+
+    def end(self, direction: Direction | None, how: str, seen: Seen) -> list[Output]:
+        """As `Reader.end`."""
+        self._out = []
+        if direction is None:
+            if self._held:
+                self._release()
+            if self._server is None and self._hello is not None:
+                self._late = True
+        if self._inner is not None:
+            self._out += self._inner.end(direction, how, seen)
+        if direction is None:
+            self._settle(seen)
+        return self._out
+
+    def give_up(self) -> list[Output]:
+        """As `Reader.give_up`."""
+        return self._inner.give_up() if self._inner is not None else []
+
+    def _release(self) -> None:
+        held, self._held = self._held, []
+        for item in held:
+            self._push(S2C, item)
+
+    def _settle(self, seen: Seen) -> None:
+        """The stream is over: why it was not decrypted, if it was not."""
+        facts = self._facts
+        facts.reason = None if facts.decrypted else self._reason()
+        if facts.reason is not None:
+            self._out.append(Damage("undecoded", "tls", None, seen, 0, "", facts.reason))
+
+    def _reason(self) -> str | None:
+        facts = self._facts
+        if self._hello is None:
+            return LATE if self._setting.mid_start[C2S] else NO_HELLO
+        if self._server is None:
+            return ONE_SIDED if any(facts.application_bytes) else "TLS: the handshake was not answered"
+        if not any(facts.application_bytes):
+            return "TLS: the handshake failed" if facts.alert is not None else "TLS: no application data"
+        if self._version not in (TLS_12, TLS_13):
+            return f"TLS {facts.version or '?'}: not decrypted"
+        if self._suite is None:
+            return f"TLS: suite {facts.suite} is not decrypted"
+        if self._secrets is None:
+            return NO_KEY
+        names = set(self._secrets)
+        if self._version == TLS_13 and not names & {"CLIENT_TRAFFIC_SECRET_0", "SERVER_TRAFFIC_SECRET_0"}:
+            return HANDSHAKE_ONLY if any("HANDSHAKE" in name for name in names) else NO_KEY
+        return BAD_TAG
+
+    # ------------------------------------------------------------------ records
+
+    def _push(self, direction: Direction, item: Item) -> None:
+        side = self._sides[direction]
+        if isinstance(item, Gap):
+            record = side.records.gap(item)
+            side.messages = b""
+            if record is not None:
+                self._record(side, record)
+            return
+        for record in side.records.push(item):
+            self._record(side, record)
+
+    def _record(self, side: _Side, record: Record) -> None:
+        facts = self._facts
+        facts.records[side.direction] += 1
+        side.lost = side.lost or record.unsure
+        if record.kind == APPLICATION:
+            self._sealed(side, record)
+        elif record.kind == CHANGE_CIPHER:
+            if self._version and self._version < TLS_13:
+                side.sealed = True
+                if self._openers_12 is not None:
+                    side.keys, side.at = [self._openers_12[side.direction]], 0
+        elif side.sealed and self._version < TLS_13:
+            self._sealed(side, record)
+        elif record.body is not None:
+            self._plain(side, record.kind, record.body, record.seen)
+        if facts.hello_ns is None and side.direction is C2S and record.kind == HANDSHAKE:
+            facts.hello_ns = record.seen.t_first_ns
+
+    def _plain(self, side: _Side, kind: int, body: bytes, seen: Seen) -> None:
+        """What a record holds, not encrypted or not any more."""
+        if kind == HANDSHAKE:
+            self._messages(side, body, seen)
+        elif kind == ALERT and len(body) == 2 and body[1] != 0 and body[0] == 2 and self._facts.alert is None:
+            self._facts.alert = body[1]
+
+    def _sealed(self, side: _Side, record: Record) -> None:
+        """An encrypted record."""
+        facts = self._facts
+        if side.direction is C2S and self._server is None and self._hello is not None and not self._late:
+            side.waiting_bytes += record.size
+            if side.waiting_bytes <= HELD_BYTES:
+                side.waiting.append(record)
+                return
+        if record.broken or record.body is None:
+            if side.keys:
+                side.keys[side.at].sequence += 1
+                if side.opened:
+                    self._hole(side, record)
+            self._count_sealed(side, record)
+            return
+        found = self._open(side, record)
+        if found is None:
+            self._count_sealed(side, record)
+            if side.opened:
+                self._bad_tags += 1
+                self._hole(side, record)
+            return
+        kind, text = found
+        if kind == APPLICATION:
+            side.opened = facts.decrypted = True
+            facts.application_bytes[side.direction] += len(text)
+            if text:
+                self._inside(side.direction, Chunk(text, record.seen))
+        else:
+            self._plain(side, kind, text, record.seen)
+
+    def _count_sealed(self, side: _Side, record: Record) -> None:
+        """Without a key: the first encrypted record of a TLS 1.3 client ends its handshake, all others may be data."""
+        facts = self._facts
+        if record.kind != APPLICATION:
+            self._note_done(record.seen)
+        elif self._version == TLS_13 and side.direction is C2S and not side.opened and not facts.application_bytes[C2S]:
+            if self._finished_unseen:
+                facts.application_bytes[C2S] += record.size
+            else:
+                self._finished_unseen = True
+                self._note_done(record.seen)
+        elif self._version == TLS_13 and side.direction is S2C and not self._finished_unseen and not side.opened:
+            self._note_done(record.seen)
+        else:
+            facts.application_bytes[side.direction] += record.size
+        if not self._readable:
+            for one in self._sides:
+                one.records.keep = False
+
+    _finished_unseen = False
+    """The client's Finished has passed, encrypted."""
+
+    @property
+    def _readable(self) -> bool:
+        """Something may still be opened."""
+        return self._hello is not None and (self._server is None or any(side.keys for side in self._sides))
+
+    def _note_done(self, seen: Seen) -> None:
+        facts = self._facts
+        if not any(facts.application_bytes):
+            facts.done_ns = max(facts.done_ns or 0, seen.t_last_ns)
+
+    # ------------------------------------------------------------------ opening
+
+    def _open(self, side: _Side, record: Record) -> tuple[int, bytes] | None:
+        assert record.body is not None
+        for place in range(side.at, len(side.keys)):
+            opener = side.keys[place]
+            found = opener.open(record.kind, record.version, record.body)
+            if found is None and side.lost:
+                found = self._searched(opener, record)
+            if found is not None:
+                side.at, side.lost = place, False
+                return found
+        return None
+
+    def _searched(self, opener: Opener, record: Record) -> tuple[int, bytes] | None:
+        """After a hole: the record is one of the next ones."""
+        assert record.body is not None
+        begin = opener.sequence
+        for ahead in range(1, TRIES):
+            opener.sequence = begin + ahead
+            found = opener.open(record.kind, record.version, record.body)
+            if found is not None:
+                return found
+        opener.sequence = begin
+        return None
+
+    def _hole(self, side: _Side, record: Record) -> None:
+        self._inside(side.direction, Gap(max(1, record.size - OVERHEAD), record.seen))
+
+    def _inside(self, direction: Direction, item: Item) -> None:
+        if self._inner is None:
+            setting = self._setting
+            named = setting.connection.kind == "tls"
+            self._inner = Nested(setting.inside(), "tls", where=" (in TLS)", naming=named)
+        self._out += self._inner.push(direction, item)
+
+    # ------------------------------------------------------------------ handshake
+
+    def _messages(self, side: _Side, body: bytes, seen: Seen) -> None:
+        data = side.messages + body
+        at = 0
+        while at + 4 <= len(data):
+            size = int.from_bytes(data[at + 1 : at + 4], "big")
+            if size > MESSAGE_BYTES:
+                side.messages = b""
+                return
+            if at + 4 + size > len(data):
+                break
+            self._message(side, data[at], data[at + 4 : at + 4 + size], seen)
+            at += 4 + size
+        side.messages = data[at:]
+
+    def _message(self, side: _Side, kind: int, body: bytes, seen: Seen) -> None:
+        facts = self._facts
+        if kind != KEY_UPDATE and kind != 4:
+            self._note_done(seen)
+        if kind == CLIENT_HELLO and side.direction is C2S:
+            self._client_hello(body)
+        elif kind == SERVER_HELLO and side.direction is S2C:
+            self._server_hello(body)
+        elif kind == ENCRYPTED_EXTENSIONS and self._version == TLS_13:
+            extensions = read_extensions(body)
+            chosen = alpn(extensions.get(16))
+            facts.protocol = chosen[0] if chosen else None
+            facts.early_accepted = facts.early_data and 42 in extensions
+        elif kind == CERTIFICATE:
+            if side.direction is C2S:
+                facts.client_certificate = len(body) > 4
+            elif facts.subject is None:
+                facts.subject = certificate_subject(body, self._version)
+        elif kind == FINISHED and self._version == TLS_13:
+            side.at = max(side.at, len(side.keys) - 1)
+        elif kind == KEY_UPDATE and side.keys:
+            opener = side.keys[side.at]
+            if isinstance(opener, Opener13):
+                side.keys[side.at] = Opener13(opener.suite, next_secret(opener.secret, opener.suite))
+
+    def _client_hello(self, body: bytes) -> None:
+        hello = read_hello(CLIENT_HELLO, body)
+        if hello is None or (self._hello is not None and self._server is not None):
+            return
+        facts = self._facts
+        if self._hello is None:
+            facts.client_random = hello.random
+        self._hello = hello
+        facts.server_name = hello.server_name or facts.server_name
+        facts.offered = tuple(hello.alpn)
+        facts.early_data = facts.early_data or 42 in hello.extensions
+        facts.encrypted_hello = 0xFE0D in hello.extensions
+
+    def _server_hello(self, body: bytes) -> None:
+        hello = read_hello(SERVER_HELLO, body)
+        if hello is None or self._server is not None:
+            return
+        facts = self._facts
+        if hello.retry:
+            facts.retried = True
+            facts.early_accepted = False
+            return
+        self._server = hello
+        version = self._version = hello.agreed
+        code = hello.suites[0]
+        suite = self._suite = SUITES.get(code)
+        facts.version = VERSIONS.get(version, f"0x{version:04x}")
+        facts.suite = suite.name if suite is not None else f"0x{code:04X}"
+        client = self._hello
+        if version == TLS_13:
+            facts.resumed = 41 in hello.extensions
+            self._sides[S2C].sealed = self._sides[C2S].sealed = True
+        else:
+            chosen = hello.alpn
+            facts.protocol = chosen[0] if chosen else None
+            facts.resumed = bool(client and hello.session_id and hello.session_id == client.session_id)
+        if client is not None and suite is not None:
+            # The secrets stand under the first hello's random, also after a HelloRetryRequest.
+            self._secrets = self._setting.run.secrets.find(facts.client_random or client.random)
+            if self._secrets is not None:
+                self._make_keys(client, hello, suite, self._secrets)
+        up = self._sides[C2S]
+        waiting, up.waiting = up.waiting, []
+        for record in waiting:
+            self._sealed(up, record)
+
+    def _make_keys(self, client: Hello, server: Hello, suite: Suite, secrets: Secrets) -> None:
+        if self._version == TLS_13:
+            for side, name in zip(self._sides, ("CLIENT", "SERVER"), strict=True):
+                labels = [f"{name}_HANDSHAKE_TRAFFIC_SECRET", f"{name}_TRAFFIC_SECRET_0"]
+                if side.direction is C2S and self._facts.early_data:
+                    labels.insert(0, "CLIENT_EARLY_TRAFFIC_SECRET")
+                side.keys = [Opener13(suite, secrets[label]) for label in labels if secrets.get(label)]
+        elif self._version == TLS_12 and secrets.get("CLIENT_RANDOM"):
+            agreed = Agreed12(suite, client.random, server.random, 22 in server.extensions)
+            self._openers_12 = openers_12(agreed, secrets["CLIENT_RANDOM"])
