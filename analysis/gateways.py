@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Sequence
 
 from hsa.analysis.hops import end_of_wait
-from hsa.analysis.model import Exchange, FanOut, Handshake
+from hsa.analysis.model import Exchange, FanOut
 from hsa.analysis.session import Session
 from hsa.analysis.timing import covered_ns
 from hsa.dissectors.connection import Connection
@@ -65,10 +65,15 @@ def _passed_on(front: Exchange, back: Exchange, reading: Reading) -> bool:
     return back.forwarded is not None and back.forwarded == front.link.client.address
 
 
-def split(front: Session, backs: Sequence[tuple[Session, Handshake]]) -> FanOut:
+def split(front: Session, backs: Sequence[Session]) -> FanOut:
     """The time of a front handshake: as long as an exchange behind it was under way it waited for that, the rest is the
     gateway's own."""
-    behind = sorted(span for back, _ in backs for span in back.spans)
-    waited = [(max(a, c), min(b, d)) for a, b in front.spans for c, d in behind if max(a, c) < min(b, d)]
-    wait, whole = covered_ns(waited), covered_ns(front.spans)
-    return FanOut(tuple(sorted(h.id for _, h in backs)), wait / 1e6, max(0, whole - wait) / 1e6)
+    ahead = _pairs(front.spans)
+    behind = sorted(span for back in backs for span in _pairs(back.spans))
+    waited = [(max(a, c), min(b, d)) for a, b in ahead for c, d in behind if max(a, c) < min(b, d)]
+    wait, whole = covered_ns(waited), covered_ns(ahead)
+    return FanOut((), wait / 1e6, max(0, whole - wait) / 1e6)
+
+
+def _pairs(spans: Sequence[int]) -> list[tuple[int, int]]:
+    return list(zip(spans[::2], spans[1::2], strict=True))

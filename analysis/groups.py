@@ -9,6 +9,7 @@ numbers: they did nothing that could be measured.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from operator import attrgetter
 from typing import Any, TypeVar
 
 from hsa.analysis.model import Group, Handshake, Interval
@@ -34,6 +35,8 @@ TIMES: dict[str, Callable[[Handshake], float | None]] = {
 }
 EVERY = ("round_trips", "critical_round_trips", "connections", "bytes_up", "bytes_down")
 """Numbers that every observed handshake has: one that lacks any is not exact. Times and tokens may be rightly null."""
+SHOWN = ("version", "transport", "server", "client", "client_name")
+"""Members that are shown where all of a row agree in them."""
 OUTCOMES = ("ready", "rejected", "error", "incomplete", "abandoned")
 
 
@@ -50,11 +53,15 @@ def keys(by: str | None) -> tuple[str, ...]:
 def groups(handshakes: Iterable[Handshake], by: str | None = None) -> list[Group]:
     """One row for each set of handshakes that agree in `keys(by)`, in order: protocol, era, version, counterpart,
     outcome (ready first), warm contacts last."""
-    key = keys(by)
-    rows: dict[tuple[Any, ...], list[Handshake]] = {}
+    key = attrgetter(*keys(by))
+    rows: dict[tuple[Any, ...], _Row] = {}
     for handshake in handshakes:
-        rows.setdefault(tuple(getattr(handshake, name) for name in key), []).append(handshake)
-    return sorted((_group(members, key) for members in rows.values()), key=_order)
+        values = key(handshake)
+        row = rows.get(values)
+        if row is None:
+            row = rows[values] = _Row(handshake)
+        row.add(handshake)
+    return sorted((row.group() for row in rows.values()), key=_order)
 
 
 def is_exact(handshake: Handshake, name: str) -> bool:
@@ -103,48 +110,62 @@ SORTABLE = (
 )
 
 
-def _group(members: list[Handshake], key: tuple[str, ...]) -> Group:
-    first = members[0]
-    measured = [] if first.warm else [m for m in members if m.observed]
+class _Row:
+    """What is kept of the members of one row: not the members themselves, of which there may be very many."""
 
-    def shown(name: str) -> Any:
-        agreed = name in key or all(getattr(m, name) == getattr(first, name) for m in members)
-        return getattr(first, name) if agreed else None
+    __slots__ = ("_first", "_n", "_n_exact", "_shown", "_values")
 
-    def middle(name: str) -> float | None:
-        return median(COUNTS[name](m) for m in measured if is_exact(m, name))
+    def __init__(self, first: Handshake) -> None:
+        self._first = first
+        self._n = self._n_exact = 0
+        self._shown: dict[str, Any] = {name: getattr(first, name) for name in SHOWN}
+        self._values: dict[str, list[float]] = {name: [] for name in (*COUNTS, *TIMES)}
 
-    def spread(name: str) -> Interval:
-        return interval(TIMES[name](m) for m in measured if is_exact(m, name))
+    def add(self, member: Handshake) -> None:
+        """Count one more (the first too)."""
+        self._n += 1
+        for name, value in self._shown.items():
+            if value is not None and getattr(member, name) != value:
+                self._shown[name] = None
+        if self._first.warm or not member.observed:
+            return
+        exact, bound = True, member.bound
+        for name, values in self._values.items():
+            found = (COUNTS.get(name) or TIMES[name])(member)
+            if bound and not is_exact(member, name):
+                exact = False
+            elif found is not None:
+                values.append(found)
+            elif name in EVERY:
+                exact = False
+        self._n_exact += exact
 
-    return Group(
-        protocol=first.protocol,
-        era=first.era,
-        version=shown("version"),
-        transport=shown("transport"),
-        server=shown("server"),
-        outcome=first.outcome,
-        warm=first.warm,
-        auth=first.auth,
-        vantage=first.vantage,
-        n=len(members),
-        n_exact=sum(map(_exact, measured)),
-        round_trips=middle("round_trips"),
-        critical_round_trips=middle("critical_round_trips"),
-        connections=middle("connections"),
-        bytes_up=middle("bytes_up"),
-        bytes_down=middle("bytes_down"),
-        tokens=middle("tokens"),
-        time_to_ready_ms=spread("time_to_ready_ms"),
-        wire_time_ms=spread("wire_time_ms"),
-        client=shown("client"),
-        client_name=shown("client_name"),
-    )
-
-
-def _exact(handshake: Handshake) -> bool:
-    known = all(COUNTS[name](handshake) is not None for name in EVERY)
-    return known and all(is_exact(handshake, name) for name in (*COUNTS, *TIMES))
+    def group(self) -> Group:
+        """The row."""
+        first, shown, values = self._first, self._shown, self._values
+        return Group(
+            protocol=first.protocol,
+            era=first.era,
+            version=shown["version"],
+            transport=shown["transport"],
+            server=shown["server"],
+            outcome=first.outcome,
+            warm=first.warm,
+            auth=first.auth,
+            vantage=first.vantage,
+            n=self._n,
+            n_exact=self._n_exact,
+            round_trips=median(values["round_trips"]),
+            critical_round_trips=median(values["critical_round_trips"]),
+            connections=median(values["connections"]),
+            bytes_up=median(values["bytes_up"]),
+            bytes_down=median(values["bytes_down"]),
+            tokens=median(values["tokens"]),
+            time_to_ready_ms=interval(values["time_to_ready_ms"]),
+            wire_time_ms=interval(values["wire_time_ms"]),
+            client=shown["client"],
+            client_name=shown["client_name"],
+        )
 
 
 def _order(group: Group) -> tuple[Any, ...]:

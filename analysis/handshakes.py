@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -100,7 +101,7 @@ def build(session: Session, around: Surroundings) -> Handshake:
     handshake.offered, handshake.used = offers.offered(session, found), offers.used(session, found)
     handshake.freshness = freshness(session)
     session.kept = kept(session)
-    session.spans = tuple((start_of(s), end_of(s)) for s in found.members)
+    session.spans = array("q", [moment for s in found.members for moment in (start_of(s), end_of(s))])
     shown = [*found.members, *found.after, *found.later, *session.task_exchanges]
     if shown:
         begin, end = handshake.frames

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from itertools import pairwise
+from typing import NamedTuple
 
 from hsa.analysis.model import Handshake, Note
 from hsa.capture.records import frame_of
@@ -13,28 +14,36 @@ LEAST = 3
 FRAMES_KEPT = 8
 
 
-def remark(handshakes: Iterable[Handshake]) -> None:
-    """Note on the first handshake of each loop. `handshakes` in order of start."""
-    runs: dict[tuple[str, str, str, str | None], list[Handshake]] = {}
-    for handshake in handshakes:
-        key = (handshake.protocol, handshake.client, handshake.server, handshake.client_name)
+class _Failure(NamedTuple):
+    id: int
+    start: int
+    cause: str | None
+    frames: tuple[int, int, int]
+
+
+def loops(handshakes: Iterable[Handshake]) -> dict[int, Note]:
+    """The note on each loop, by the id of its first handshake. `handshakes` in order of start."""
+    found: dict[int, Note] = {}
+    runs: dict[tuple[str, str, str, str | None], list[_Failure]] = {}
+    for h in handshakes:
+        key = (h.protocol, h.client, h.server, h.client_name)
         run = runs.setdefault(key, [])
-        if run and run[-1].cause != handshake.cause:
-            _close(run)
+        if run and run[-1].cause != h.cause:
+            found |= _noted(run)
             run.clear()
-        if handshake.outcome == "error":
-            run.append(handshake)
+        if h.outcome == "error":
+            run.append(_Failure(h.id, h.start, h.cause, (*frame_of(h.frames[0]), frame_of(h.frames[1])[1])))
     for run in runs.values():
-        _close(run)
+        found |= _noted(run)
+    return found
 
 
-def _close(run: list[Handshake]) -> None:
+def _noted(run: list[_Failure]) -> dict[int, Note]:
     if len(run) < LEAST:
-        return
+        return {}
     gaps = sorted(b.start - a.start for a, b in pairwise(run))
     detail = f"{len(run)} handshakes failed alike ({run[0].cause}), one every {_period(gaps[len(gaps) // 2] / 1e9)}"
-    frames = tuple((*frame_of(h.frames[0]), frame_of(h.frames[1])[1]) for h in run[:FRAMES_KEPT])
-    run[0].notes.insert(0, Note("loop", len(run), frames, detail))
+    return {run[0].id: Note("loop", len(run), tuple(f.frames for f in run[:FRAMES_KEPT]), detail)}
 
 
 def _period(seconds: float) -> str:

@@ -6,6 +6,7 @@ durations float milliseconds here; the output layer turns times into text. Unkno
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -508,7 +509,7 @@ class Analysis:
     """Everything `hsa analyze` knows about the captures."""
 
     traces: list[Trace] = field(default_factory=list)
-    handshakes: list[Handshake] = field(default_factory=list)
+    handshakes: Sequence[Handshake] = field(default_factory=list)
     groups: list[Group] = field(default_factory=list)
     startup: list[Startup] = field(default_factory=list)
     connections: ConnectionCounts = field(default_factory=ConnectionCounts)

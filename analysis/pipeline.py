@@ -292,14 +292,10 @@ class Pipeline:
             return self._analysis()
 
     def _analysis(self) -> Analysis:
-        handshakes = self._results.finish(self.watermark_ns)
         ids = np.empty(len(self._starts), dtype=np.int64)
         ids[np.argsort(np.array(self._starts, dtype=np.int64), kind="stable")] = np.arange(len(ids))
+        handshakes = self._results.finish(self.watermark_ns, array("q", ids.tobytes()))
         analysis = Analysis(traces=self._reader.traces, handshakes=handshakes, errors=list(self._reader.errors))
-        for handshake in handshakes:
-            handshake.exchanges = tuple(int(ids[serial]) for serial in handshake.exchanges)
-            for hop in handshake.hops:
-                hop.exchanges = tuple(int(ids[serial]) for serial in hop.exchanges)
         for exchange in self._keep or ():
             self._results.label(exchange)
         self._results.fill(analysis)

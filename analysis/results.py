@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Iterable, Sequence
 
 from hsa.analysis import gateways, loops
 from hsa.analysis.afterwards import add_late
+from hsa.analysis.archive import KINDS, Handshakes
 from hsa.analysis.assembly import Assembler
 from hsa.analysis.handshakes import Surroundings, build
 from hsa.analysis.late_answers import LateAnswers
@@ -21,6 +23,7 @@ from hsa.analysis.model import (
 )
 from hsa.analysis.options import Options
 from hsa.analysis.outcome import End
+from hsa.analysis.packed import Packed
 from hsa.analysis.session import Session, is_preflight
 from hsa.analysis.tokens import Tokenizer, metadata
 from hsa.analysis.unchanged import fingerprints
@@ -62,7 +65,14 @@ class Results:
         self._assembler = assembler
         self._driver = driver
         self._tokenizer = Tokenizer(options.tokenizer, options.tokenizer_tables)
-        self._handshakes: list[tuple[Session, Handshake]] = []
+        self._packed: Packed[Handshake] = Packed(KINDS)
+        self._sessions: list[Session] = []
+        """Session of each handshake in `_packed`."""
+        self._starts = array("q")
+        """Start of each."""
+        self._ids = array("q")
+        """Id of each, once all are known."""
+        self._failed = 0
         self._suspected: list[tuple[Session, Handshake, int]] = []
         """Refused fetches that may be probes: that is known at the end, when nothing of their clients confirms them."""
         self.other_protocols: dict[str, int] = {"openai": 0, "anthropic": 0, "agent-client-protocol": 0}
@@ -114,7 +124,7 @@ class Results:
             if suspected:
                 self._suspected.append((session, handshake, suspected))
             else:
-                self._handshakes.append((session, handshake))
+                self._put_away(session, handshake)
         except Exception as error:
             first = next(iter([*session.steps, *session.task_exchanges, *session.streams]), None)
             self.fault(error, first.first_frame if first is not None else 0)
@@ -136,37 +146,66 @@ class Results:
             step.inner = None  # the other half of the pair keeps `outer`: no cycle is left
         session.fold(self._prints.setdefault(frozenset(prints), prints))
 
-    def finish(self, last_ns: int) -> list[Handshake]:
-        """All handshakes, sorted by start and numbered."""
+    def _put_away(self, session: Session, handshake: Handshake) -> None:
+        session.handshake = self._packed.append(handshake)
+        self._failed += handshake.outcome == "error"
+        self._sessions.append(session)
+        self._starts.append(handshake.start)
+
+    def finish(self, last_ns: int, exchange_ids: Sequence[int]) -> Handshakes:
+        """All handshakes, sorted by start and numbered. `exchange_ids`: id of each exchange by its serial."""
         for session in self._assembler.sessions:
             self._build(session, last_ns)
         for session, handshake, fetches in self._suspected:
             if self._assembler.witnesses.confirms(session):
-                self._handshakes.append((session, handshake))
+                self._put_away(session, handshake)
             else:
                 self._assembler.probes += fetches
         live = set(self._assembler.sessions)
-        for session, handshake in self._handshakes:
-            if session not in live and session.has_more():
+        for number, session in enumerate(self._sessions):
+            if session.has_more() and session not in live:
+                handshake = self._packed[number]
                 add_late(handshake, session, self._tokens)
-        self._handshakes.sort(key=lambda pair: (pair[1].start, pair[0].serial))
-        for number, (_, handshake) in enumerate(self._handshakes):
-            handshake.id = number
-        self._by_session = {id(session): handshake for session, handshake in self._handshakes}
-        backs: dict[int, list[tuple[Session, Handshake]]] = {}
-        for session, handshake in self._handshakes:
-            front = self._by_session.get(id(session.parent)) if session.parent is not None else None
-            handshake.parent = front.id if front is not None else None
-            if session.parent is not None and front is not None:
-                backs.setdefault(id(session.parent), []).append((session, handshake))
+                self._packed.replace(number, handshake)
+        starts, sessions = self._starts, self._sessions
+        order = array("q", sorted(range(len(sessions)), key=lambda number: (starts[number], sessions[number].serial)))
+        self._ids = array("q", order)
+        for identity, number in enumerate(order):
+            self._ids[number] = identity
+
+        behind: dict[int, list[int]] = {}
+        for number, session in enumerate(sessions):
+            if session.parent is not None and session.parent.handshake is not None:
+                behind.setdefault(session.parent.handshake, []).append(number)
+        looping: dict[int, Note] = {}
+
+        def complete(number: int, handshake: Handshake) -> None:
+            handshake.id = self._ids[number]
+            parent = sessions[number].parent
+            handshake.parent = self._id_of(parent) if parent is not None else None
+            if number in behind:
+                backs = behind[number]
+                fan_out = gateways.split(sessions[number], [sessions[n] for n in backs])
+                fan_out.handshakes = tuple(sorted(self._ids[n] for n in backs))
+                handshake.fan_out = fan_out
+            if handshake.id in looping:
+                handshake.notes.insert(0, looping[handshake.id])
+            handshake.exchanges = tuple([exchange_ids[serial] for serial in handshake.exchanges])
+            for hop in handshake.hops:
+                hop.exchanges = tuple([exchange_ids[serial] for serial in hop.exchanges])
             if len(handshake.hops) > 1:
                 _forget_other_clocks(handshake.hops, self._driver.traces)
-        for session, handshake in self._handshakes:
-            if id(session) in backs:
-                handshake.fan_out = gateways.split(session, backs[id(session)])
-        found = [handshake for _, handshake in self._handshakes]
-        loops.remark(found)
+
+        self._packed.complete_with(complete)
+        found = Handshakes(self._packed, order)
+        if self._failed >= loops.LEAST:
+            looping = loops.loops(found)
+            self._packed.complete_with(complete)
         return found
+
+    def _id_of(self, session: Session) -> int | None:
+        """Id of the session's handshake; None when it has none."""
+        return self._ids[session.handshake] if session.handshake is not None else None
 
     def agent_connection(self, connection: Connection) -> None:
         """Count a connection that carries agent traffic, once."""
@@ -182,9 +221,9 @@ class Results:
             nearest = nearest.outer
             legs += 1
         session = nearest.session
-        handshake = self._by_session.get(id(session)) if session is not None else None
-        if handshake is not None:
-            exchange.handshake, exchange.hop = handshake.id, legs
+        identity = self._id_of(session) if session is not None else None
+        if identity is not None:
+            exchange.handshake, exchange.hop = identity, legs
 
     # -- surroundings --------------------------------------------------------------------------------------------
 

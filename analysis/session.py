@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 
@@ -92,7 +93,7 @@ class Session:
     failed_operations: int = 0
     links: dict[Connection, None] = field(default_factory=dict)
     """Connections it used, in order."""
-    ids: set[str] = field(default_factory=set)
+    ids: tuple[str, ...] = ()
     """MCP session ids it was given."""
     own_endpoint: bool = False
     """An event stream gave it an endpoint URI that names it (HTTP+SSE)."""
@@ -118,8 +119,8 @@ class Session:
     """Counts of operations that are not held any more (`lifecycles.COUNTS`)."""
     kept: dict[tuple[object, ...], tuple[int, int | None]] = field(default_factory=dict)
     """What it fetched, to (end of the answer, ms that it may be kept or None)."""
-    spans: tuple[tuple[int, int], ...] = ()
-    """When its handshake's exchanges were under way; set when that is made."""
+    spans: Sequence[int] = ()
+    """Start and end of each of its handshake's exchanges; set when that is made."""
     parent: Session | None = None
     """Of a session that a gateway opened: the one it did so for."""
     previous: Session | None = None
@@ -128,6 +129,8 @@ class Session:
     """When its handshake was judged ready (of a warm contact: its first task); None when it was not."""
     built: bool = False
     """Its handshake has been made."""
+    handshake: int | None = None
+    """Number of its handshake among those put away; None while there is none."""
     fingerprints: set[bytes] = field(default_factory=set)
     """Of its metadata documents, once folded."""
     exchanges: int = 0
@@ -158,11 +161,11 @@ class Session:
         self.fingerprints = fingerprints
         self.previous = None
         self.steps = self.streams = self.others = self.challenged = self.task_exchanges = self.callbacks = _NONE
-        self.sums = {}
+        self.sums = _NO_SUMS
         self.tasks = _NO_TASKS
         self.links = _NO_LINKS
         self.first_operation = None
-        self.numbers = set()
+        self.numbers = _NO_NUMBERS
         if self.first_task is not None:
             self.first_task = _A_TASK
         self.operations = self.task_count = self.task_retries = self.failed_operations = 0
@@ -177,7 +180,7 @@ class Session:
         if self.folded and self.steps is _NONE:
             self.steps, self.streams, self.others, self.challenged, self.task_exchanges = [], [], [], [], []
             self.callbacks = []
-            self.tasks, self.links = [], {}
+            self.tasks, self.links, self.numbers, self.sums = [], {}, set(), {}
 
     def era(self) -> str | None:
         """Era agreed, or the one last tried."""
@@ -192,6 +195,8 @@ class Session:
 _NONE: list[Exchange] = []
 _NO_TASKS: list[Operation] = []
 _NO_LINKS: dict[Connection, None] = {}
+_NO_NUMBERS: set[int] = set()
+_NO_SUMS: dict[str, int] = {}
 """Shared by folded sessions and never added to: `revive` comes first."""
 
 _A_TASK = Exchange(

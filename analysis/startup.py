@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from typing import NamedTuple
 
 from hsa.analysis.model import Handshake, Startup
 
@@ -10,63 +11,75 @@ TOGETHER_NS = 1_000_000_000
 """Handshakes belong to one start-up when the next begins within this of the end of one before it."""
 
 
+class _Dialled(NamedTuple):
+    """Of a handshake what its client's start-up needs."""
+
+    start: int
+    end: int
+    server: str
+    done: bool
+    """It came to an end that is not repeated."""
+    round_trips: int
+    critical: int
+
+
 def startups(handshakes: Iterable[Handshake]) -> list[Startup]:
     """One row for each client that shook hands with two or more counterparts in one go, with each once (but for
     attempts that failed): several times with one is no start-up, but several clients or sessions."""
-    by_client: dict[str, list[Handshake]] = {}
+    by_client: dict[str, list[_Dialled]] = {}
     for handshake in handshakes:
         if handshake.round_trips and handshake.observed and not handshake.warm:
-            by_client.setdefault(handshake.client, []).append(handshake)
+            by_client.setdefault(handshake.client, []).append(_dialled(handshake))
     rows = []
     for client, theirs in sorted(by_client.items()):
         for cluster in _clusters(sorted(theirs, key=lambda h: h.start)):
-            ready = [h.server for h in cluster if h.outcome in ("ready", "rejected")]
+            ready = [h.server for h in cluster if h.done]
             if len({h.server for h in cluster}) >= 2 and len(set(ready)) == len(ready):
                 rows.append(_row(client, cluster))
     return rows
 
 
-def _end(handshake: Handshake) -> int:
-    start = handshake.start
-    return start + round((handshake.time_to_outcome_ms or handshake.time_to_ready_ms or 0.0) * 1e6)
+def _dialled(h: Handshake) -> _Dialled:
+    end = h.start + round((h.time_to_outcome_ms or h.time_to_ready_ms or 0.0) * 1e6)
+    done = h.outcome in ("ready", "rejected")
+    return _Dialled(h.start, end, h.server, done, h.round_trips or 0, h.critical_round_trips or 0)
 
 
-def _clusters(handshakes: list[Handshake]) -> Iterator[list[Handshake]]:
-    cluster: list[Handshake] = []
+def _clusters(handshakes: list[_Dialled]) -> Iterator[list[_Dialled]]:
+    cluster: list[_Dialled] = []
     reach = 0
     for handshake in handshakes:
         if cluster and handshake.start > reach + TOGETHER_NS:
             yield cluster
             cluster = []
         cluster.append(handshake)
-        reach = max(reach, _end(handshake))
+        reach = max(reach, handshake.end)
     if cluster:
         yield cluster
 
 
-def _row(client: str, cluster: list[Handshake]) -> Startup:
+def _row(client: str, cluster: list[_Dialled]) -> Startup:
     first = min(h.start for h in cluster)
-    slowest = max(cluster, key=lambda h: _end(h) - h.start)
+    slowest = max(cluster, key=lambda h: h.end - h.start)
     return Startup(
         client=client,
         handshakes=len(cluster),
-        round_trips=sum(h.round_trips or 0 for h in cluster),
+        round_trips=sum(h.round_trips for h in cluster),
         critical_round_trips=_critical(cluster),
-        ms=(max(map(_end, cluster)) - first) / 1e6,
-        could_be_critical_round_trips=max(h.critical_round_trips or 0 for h in cluster),
-        could_be_ms=max(_end(h) - h.start for h in cluster) / 1e6,
+        ms=(max(h.end for h in cluster) - first) / 1e6,
+        could_be_critical_round_trips=max(h.critical for h in cluster),
+        could_be_ms=max(h.end - h.start for h in cluster) / 1e6,
         slowest=slowest.server,
     )
 
 
-def _critical(cluster: list[Handshake]) -> int:
+def _critical(cluster: list[_Dialled]) -> int:
     """Round trips along the longest chain of handshakes that began after the one before had ended."""
     best: list[tuple[int, int]] = []
     longest = 0
-    for handshake in sorted(cluster, key=_end):
-        start = handshake.start
-        before = max((total for end, total in best if end <= start), default=0)
-        total = before + (handshake.critical_round_trips or 0)
-        best.append((_end(handshake), total))
+    for handshake in sorted(cluster, key=lambda h: h.end):
+        before = max((total for end, total in best if end <= handshake.start), default=0)
+        total = before + handshake.critical
+        best.append((handshake.end, total))
         longest = max(longest, total)
     return longest

@@ -24,6 +24,9 @@ TRACES_KEPT = 4096
 NUMBERS_KEPT = 1024
 """JSON-RPC ids remembered of one session: a client shows early whether its connection is shared."""
 
+IDS_KEPT = 256
+"""Session ids remembered of one session: it has one, unless it is initialized again and again."""
+
 NAMED_ALIKE = 8
 """Sessions remembered under one id."""
 
@@ -43,7 +46,7 @@ class Witnesses:
         self._parallel: set[tuple[str, str]] = set()
         """... of connections that were open at once. Reused and parallel together: a pool."""
         self._links_open: dict[tuple[str, str], list[Connection]] = {}
-        self._by_id: dict[str, list[Session]] = {}
+        self._by_id: dict[str, tuple[Session, ...]] = {}
         self._by_trace: dict[str, Session | None] = {}
         """None: several sessions have had it."""
         self._trace_of_link: dict[Connection, str] = {}
@@ -63,14 +66,14 @@ class Witnesses:
         link = exchange.link
         before = self._by_link.get(link) if link is not None else None
         if link is not None and before is not None and not before.is_named():
-            self._reused.add((link.client.address, str(link.server)))
+            self._reused.add((link.client.address, link.server.text))
             if exchange.proxied or before.first_task is None:
                 self._share(link)
 
     def _share(self, link: Connection) -> None:
         """More than one session came over it: it proves nothing by itself, nor does any other between its two ends."""
         self._shared.add(link)
-        self._proxies.add((link.client.address, str(link.server)))
+        self._proxies.add((link.client.address, link.server.text))
         session = self._by_link.get(link)
         if session is not None and not session.is_named():
             session.guessed = True
@@ -91,11 +94,11 @@ class Witnesses:
         or of an address whose clients could not be told apart when they changed connections."""
         if session.is_named():
             return False
-        pairs = ((link, (link.client.address, str(link.server))) for link in session.links)
+        pairs = ((link, (link.client.address, link.server.text)) for link in session.links)
         return any(self._is_proxy(link) or pair in self._clients.unsure for link, pair in pairs)
 
     def _is_proxy(self, link: Connection) -> bool:
-        pair = (link.client.address, str(link.server))
+        pair = (link.client.address, link.server.text)
         return pair in self._proxies or (pair in self._reused and pair in self._parallel)
 
     def passes_on(self, session: Session, exchange: Exchange, link: Connection) -> None:
@@ -243,7 +246,7 @@ class Witnesses:
             name = f"mcp:{reading.session}"
             if session in self._by_id.get(name, ()) or not session.observed or session.lacks_id():
                 self._index(name, session)
-                session.ids.add(reading.session)
+                session.ids = (*session.ids, reading.session)[-IDS_KEPT:]
         for name in reading.ids:
             self._index(name, session)
         if reading.trace_id:
@@ -258,7 +261,7 @@ class Witnesses:
 
     def _note_open(self, link: Connection, exchange: Exchange) -> None:
         """Connections of the same two ends that are open at once and used more than once each."""
-        pair = (link.client.address, str(link.server))
+        pair = (link.client.address, link.server.text)
         if pair in self._parallel:
             return
         now = exchange.request_start or 0
@@ -277,7 +280,8 @@ class Witnesses:
         if answer is None:
             return
         if answer.session:
-            session.ids.add(answer.session)
+            if answer.session not in session.ids:
+                session.ids = (*session.ids, answer.session)[-IDS_KEPT:]
             self._index(f"mcp:{answer.session}", session)
         elif answer.leaked_session and answer.ok and exchange.reading is not None and exchange.reading.session:
             self._index(f"mcp:{answer.leaked_session}", session)  # rotated: the client may go on with it
@@ -290,10 +294,9 @@ class Witnesses:
             self._confirmed.add((session.client, session.server, session.user_agent))
 
     def _index(self, name: str, session: Session) -> None:
-        known = self._by_id.setdefault(name, [])
+        known = self._by_id.get(name, ())
         if session not in known:
-            known.append(session)
-            del known[:-NAMED_ALIKE]
+            self._by_id[name] = (*known, session)[-NAMED_ALIKE:]
 
     def drop_closed(self, now_ns: int) -> None:
         """Drop the connections of folded sessions that have closed."""

@@ -1,7 +1,7 @@
 """The captures of the benchmark: `python -m benchmarks.make_captures [FOLDER] [NAME...]`.
 
 * `mixed`: 1,000,000 packets, about 850 MB: agent sessions among bulk TLS and plain HTTP downloads.
-* `dense`: 5,000 MCP sessions of the legacy era; `dense-15000` goes on to 15,000, for the growth of memory.
+* `dense`: 5,000 MCP sessions of the legacy era; `dense-10000` and `dense-20000` go on, for the growth of memory.
 * `scan`: 2,000,000 SYN packets, each to another port.
 * `small`: eight MCP sessions, for the time that a small capture takes.
 """
@@ -115,7 +115,8 @@ def small(path: str) -> int:
 CAPTURES: dict[str, Callable[[str], int]] = {
     "mixed": mixed,
     "dense": dense,
-    "dense-15000": lambda path: dense(path, 15_000),
+    "dense-10000": lambda path: dense(path, 10_000),
+    "dense-20000": lambda path: dense(path, 20_000),
     "scan": scan,
     "small": small,
 }

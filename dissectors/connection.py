@@ -22,9 +22,15 @@ class Endpoint:
 
     address: str
     port: int
+    text: str = field(init=False, repr=False, compare=False)
+    """`address:port`, IPv6 in brackets."""
+
+    def __post_init__(self) -> None:
+        address = f"[{self.address}]" if ":" in self.address else self.address
+        object.__setattr__(self, "text", f"{address}:{self.port}")
 
     def __str__(self) -> str:
-        return f"[{self.address}]:{self.port}" if ":" in self.address else f"{self.address}:{self.port}"
+        return self.text
 
 
 @dataclass(slots=True)
@@ -135,12 +141,15 @@ class Connection:
     @property
     def closed_ns(self) -> int | None:
         """When the connection was over: both FINs or any RST; None while open at the end of the capture."""
-        resets = [t for t in self.rst_ns if t is not None]
-        if resets:
-            return min(resets)
-        if self.fin_ns[0] is not None and self.fin_ns[1] is not None:
-            return max(self.fin_ns[0], self.fin_ns[1])
-        return None
+        reset_up, reset_down = self.rst_ns
+        if reset_up is None and reset_down is None:
+            up, down = self.fin_ns
+            if up is None or down is None:
+                return None
+            return up if up > down else down
+        if reset_up is None or reset_down is None:
+            return reset_up if reset_down is None else reset_down
+        return reset_up if reset_up < reset_down else reset_down
 
     def captured_bytes(self, start_ns: int, end_ns: int) -> tuple[int, int]:
         """(up, down): original lengths of all frames captured in [start_ns, end_ns]."""

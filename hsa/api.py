@@ -33,6 +33,7 @@ def analyze(paths: Paths, *, key: bytes | None = None, **options: Any) -> Analys
     names = _names(paths)
     analysis = analyze_traces(names, Options.of(options))
     _readable(names, analysis)
+    analysis.handshakes = list(analysis.handshakes)
     for trace in analysis.traces:
         trace.secrets = []
     cleaned: Analysis = _door(key).record(analysis)

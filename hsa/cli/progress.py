@@ -40,7 +40,9 @@ def exchanges_watched(traces: Sequence[str], run: Run) -> tuple[Analysis, list[E
 
 def _watched(traces: Sequence[str], run: Run, *, keep_exchanges: bool) -> tuple[Analysis, list[Exchange], bool]:
     from hsa.analysis.pipeline import Pipeline
+    from hsa.cli.heap import give_back
 
+    give_back()
     with watching(run.quiet) as watch:
         pipeline = Pipeline(traces, run.options, keep_exchanges=keep_exchanges, progress=watch.packets)
         try:
