@@ -1,11 +1,11 @@
 """The same cells over a path and over a relay with the same round-trip time, side by side.
 
-A path charges one round trip for each connection that opens and one for each exchange. A relay charges nothing for
-connections, and half a round trip for each chunk that it forwards, or as long as it really held it. What their times to
-ready should differ by can be counted, for in these handshakes each exchange waits for the one before it: the chunks of
-their connections up to the byte that ended each exchange, and on the path their connections and round trips. Into how
-many chunks an answer falls is chance: its head and its body are sent apart, and one read finds one or both. A listening
-stream that opens meanwhile is on a connection of its own, and delays nothing.
+A path charges one round trip for each connection that opens (two with TLS 1.3) and one for each exchange. A relay
+charges nothing for connections, and half a round trip for each chunk that it forwards, or as long as it really held it.
+What their times to ready should differ by can be counted, for in these handshakes each exchange waits for the one
+before it: the chunks of their connections up to the byte that ended each exchange, and on the path their connections
+and round trips. Into how many chunks an answer falls is chance: its head and its body are sent apart, and one read
+finds one or both. A listening stream that opens meanwhile is on a connection of its own, and delays nothing.
 """
 
 from __future__ import annotations
@@ -15,6 +15,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from hsa.capture.generate.truth import HANDSHAKE
+
+FIRST_WINDOW_BYTES = 10 * 1448
+"""Ten segments (RFC 6928) on a link of 1500 bytes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,8 +64,19 @@ def _expected(kinds: dict[str, dict[str, Any]], rtt_ms: float) -> float | None:
     paths, relays = _measured(kinds["path"]), _measured(kinds["relay"])
     if any(run["outcome"] == "error" for run in paths + relays) or not all(run.get("relay") for run in relays):
         return None
-    charged = statistics.median(run["connections"] + run["round_trips"] for run in paths)
+    path = kinds["path"]
+    if path["oauth"] or path["server"] == "http+sse":
+        return None  # the browser's part is in nobody's books; a stream's events wait for no request
+    if any(_long(request) for run in paths for request in run["requests"]):
+        return None  # slow start takes more round trips
+    opening = 2 if path["tls"] else 1  # TLS 1.3 takes one more
+    charged = statistics.median(opening * run["connections"] + run["round_trips"] for run in paths)
     return float(charged * rtt_ms - statistics.median(map(_held_ms, relays)))
+
+
+def _long(request: dict[str, Any]) -> bool:
+    """An answer that does not fit into what TCP sends before it hears from the other side."""
+    return (request["bytes_down"] or 0) > FIRST_WINDOW_BYTES
 
 
 def _held_ms(run: dict[str, Any]) -> float:
