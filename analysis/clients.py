@@ -165,7 +165,8 @@ class Clients:
         for protocol, index in product(PROTOCOLS, (self._fresh, self._worked)):
             for session in index.get((client, protocol), ()):
                 touched = session.steps[-1:] + session.challenged[-1:] + session.task_exchanges[-1:]
-                if not any(is_authentication(step) for step in touched):
+                latest = max(touched, key=lambda step: step.request_start or 0, default=None)
+                if latest is None or not is_authentication(latest):
                     continue
                 if reading.operation in CONSENTED or not self.is_silent(session, exchange):
                     found.append(session)

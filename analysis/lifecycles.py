@@ -119,7 +119,7 @@ def was_left(step: Exchange) -> bool:
     reading, link = step.reading, step.link
     if reading is None or link is None or reading.era != "modern" or step.answer is not None or step.unseen:
         return False
-    if not (step.content_type or "").startswith("text/event-stream"):
+    if step.status is not None and not (step.content_type or "").startswith("text/event-stream"):
         return False
     mine = [t for t in (link.fin_ns[0], link.rst_ns[0]) if t is not None]
     theirs = [t for t in (link.fin_ns[1], link.rst_ns[1]) if t is not None]
@@ -134,12 +134,13 @@ def close(session: Session, operation: Operation) -> None:
 
 
 def lives(operations: Iterable[Operation]) -> list[Lifecycle]:
-    """Of those that took more than one exchange, or that may still go on."""
+    """Of those that took more than one exchange or showed more than one state, or that may still go on."""
     found = []
     for operation in operations:
         last = operation.last.answer if operation.last is not None else None
-        goes_on = last is not None and not last.terminal
-        if operation.exchanges > 1 or operation.callbacks or operation.cancelled or goes_on:
+        several = last is not None and (not last.terminal or len(last.states) > 1)
+        left = operation.last is not None and was_left(operation.last)
+        if operation.exchanges > 1 or operation.callbacks or operation.cancelled or several or left:
             found.append(lifecycle(operation))
     return found
 

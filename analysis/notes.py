@@ -148,7 +148,7 @@ def _answers(add: Collector, session: Session, found: Readiness) -> None:
     closed = [s for s in [*members, *session.task_exchanges] if _left_early(s)]
     if closed:
         add("closed-early", closed, "the client closed the connection once it had the answer")
-    odd = [s for s in [*members, *session.streams, *session.task_exchanges] if s.other_events]
+    odd = [s for s in [*members, *session.streams, *session.task_exchanges] if s.other_events and _speaks_rpc(s)]
     if odd:
         total = sum(s.other_events for s in odd)
         add("non-protocol-events", odd, f"{total} events of streams are no JSON-RPC messages", count=total)
@@ -184,6 +184,11 @@ def _answers(add: Collector, session: Session, found: Readiness) -> None:
     for step in [*members, *found.after, *found.later, *session.streams, *session.others, *session.task_exchanges]:
         for remark in step.reading.remarks if step.reading is not None else ():
             add(remark.kind, [step], remark.detail)
+
+
+def _speaks_rpc(step: Exchange) -> bool:
+    """Its stream is to carry JSON-RPC: those of REST bindings carry plain objects."""
+    return step.reading is not None and step.reading.transport not in ("http+json", "rest")
 
 
 def _left_early(step: Exchange) -> bool:

@@ -178,11 +178,11 @@ def _again(before: Exchange, after: Exchange) -> bool:
 
 
 def succeeded(operation: Operation) -> bool | None:
-    """Whether its last exchange went well; None when the capture does not show it."""
+    """Whether its last exchange went well; None when the capture does not show it, or when it was cancelled first."""
     last = operation.last
     if last is None:
         return operation.ok
-    if last.answer is None and (operation.cancelled or lifecycles.was_left(last)):
+    if (operation.cancelled or lifecycles.was_left(last)) and (last.answer is None or not last.answer.ok):
         return None
     if last.answer is None:
         return None if last.unseen or last.cut == "capture" else False

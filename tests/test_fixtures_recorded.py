@@ -12,7 +12,9 @@ from hsa.capture.generate import truth
 from tests.joining import join
 
 RECORDED = Path(__file__).parents[1] / "fixtures" / "recorded"
-TRUTHS = [file for file in sorted(RECORDED.glob("*.truth.json")) if not file.name.startswith(("crowd", "pooled"))]
+TRUTHS = [
+    file for file in sorted(RECORDED.glob("*.truth.json")) if not file.name.startswith(("crowd", "pooled", "lives"))
+]
 LAST_CHUNK = 5
 """End of a chunked event stream, which the client need not read."""
 CLOCK_MS = 2.0

@@ -3,8 +3,8 @@
 Names are `<scenario>.<protocol>[-<variant>]`. `s1` cold start, `s2` warm repeat, `s3` capability mismatch, `s4a` slow
 counterpart, `s4b` metadata truncated at 50 %, `s4c` version mismatch; `sweep` cold start over several round-trip
 times, `inventory` cold start with many capabilities; `tls`, `h2` (HTTP/2), `oauth` and `binding` (of A2A) cold starts
-of other kinds; `crowd` many clients at once behind one address, `pooled` the same
-through a reverse proxy that pools its connections.
+of other kinds; `lives` tasks that take more than one exchange, and authentication that is renewed; `crowd` many clients
+at once behind one address, `pooled` the same through a reverse proxy that pools its connections.
 """
 
 from __future__ import annotations
@@ -58,6 +58,9 @@ class Cell:
     """A2A: `rest` or `grpc` (without TLS, on a port of its own); None for JSON-RPC."""
     oauth: bool = False
     """MCP: the counterpart wants a token, which the client gets by the whole authorization flow."""
+    course: str | None = None
+    """What the tasks go through (`lives` cells). MCP: `input`, `progress`, `listen`, `cancel`, `refresh` and `renewal`
+    of a token. A2A: `stream`, `poll`, `input`, `cancel`, `resubscribe`, `push`, `extended` card."""
     at_once: bool = False
     """All clients start together; `runs` is their number."""
     pooled: bool = False
@@ -175,6 +178,52 @@ def _protected() -> list[Cell]:
     return cells
 
 
+def _lives() -> list[Cell]:
+    courses = [
+        ("input", "auto", "a call that asks its user (input round)"),
+        ("input", "legacy", "a call that asks its user (request of the server)"),
+        ("progress", "auto", "a call that tells its progress"),
+        ("progress", "legacy", "a call that tells its progress"),
+        ("listen", "auto", "a subscription, a change, a new listing"),
+        ("cancel", "auto", "a call that is given up"),
+        ("cancel", "legacy", "a call that is given up"),
+    ]
+    era = {"auto": "modern", "legacy": "legacy"}
+    cells = [
+        Cell(f"lives.mcp-{era[mode]}-{course}", about, "mcp", mode, course=course) for course, mode, about in courses
+    ]
+    cells += [
+        Cell(
+            "lives.mcp-modern-refresh",
+            "authorization, a token that is renewed",
+            "mcp",
+            "auto",
+            oauth=True,
+            course="refresh",
+        ),
+        Cell(
+            "lives.mcp-modern-renewal",
+            "authorization, a token that is taken back",
+            "mcp",
+            "auto",
+            oauth=True,
+            course="renewal",
+        ),
+    ]
+    agents = [
+        ("stream", "a task on a stream"),
+        ("poll", "a task that is polled"),
+        ("input", "a task that asks its user"),
+        ("cancel", "a task that is cancelled, and spoken to afterwards"),
+        ("resubscribe", "a task whose stream is left and opened again"),
+        ("push", "a task told of at a webhook"),
+        ("extended", "the extended card before the first task"),
+    ]
+    cells += [Cell(f"lives.a2a-{course}", about, "a2a", course=course) for course, about in agents]
+    cells.append(Cell("lives.a2a-rest-stream", "a task on a stream, over REST", "a2a", binding="rest", course="stream"))
+    return cells
+
+
 def _crowds() -> list[Cell]:
     return [
         Cell("crowd.mcp-legacy", "clients at once, sessions", "mcp", "legacy", at_once=True, default_runs=CROWD),
@@ -207,7 +256,7 @@ def _crowds() -> list[Cell]:
 
 
 CELLS: dict[str, Cell] = {
-    cell.name: cell for cell in (*_paper(), *_series(), *_transports(), *_protected(), *_crowds())
+    cell.name: cell for cell in (*_paper(), *_series(), *_transports(), *_protected(), *_lives(), *_crowds())
 }
 """Every cell by its name, in the order in which they are listed."""
 

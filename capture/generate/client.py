@@ -95,6 +95,8 @@ async def _contact(
                 told["task"] = "failed"
                 await peer.task()
                 told["task"] = "ok"
+            if errand.cell.course is not None:
+                told["lived"] = {name: value for name, value in peer.lived.items() if not name.startswith("_")}
     except Exception as error:
         cause = _cause(error)
         told["error"], told["error_text"] = type(cause).__name__, str(cause)[:500]

@@ -36,7 +36,16 @@ async def connect(errand: Errand, mode: str | None, http: Any, memory: Memory) -
     elif errand.cell.binding == "grpc":
         aio: Any = importlib.import_module("grpc.aio")
         more = {"supported_protocol_bindings": ["GRPC"], "grpc_channel_factory": aio.insecure_channel}
-    client: Any = ClientFactory(ClientConfig(httpx_client=http, streaming=False, **more)).create(card)
+    lived: dict[str, Any] = {}
+    more["streaming"] = False
+    if errand.cell.course is not None:
+        from hsa.capture.generate import courses_a2a
+
+        more |= courses_a2a.client_config(errand)
+    client: Any = ClientFactory(ClientConfig(httpx_client=http, **more)).create(card)
+    if errand.cell.course == "extended":
+        types: Any = importlib.import_module("a2a.types")
+        card = await client.get_extended_agent_card(types.GetExtendedAgentCardRequest())
 
     async def task() -> None:
         text = await (_send if major("a2a-sdk") >= 1 else _send_0_3)(client)
@@ -44,7 +53,12 @@ async def connect(errand: Errand, mode: str | None, http: Any, memory: Memory) -
             raise RuntimeError(f"the echo came back wrong: {text!r}")
 
     try:
-        yield Peer([skill.id for skill in card.skills], task)
+        names = [skill.id for skill in card.skills]
+        if errand.cell.course is not None:
+            async with courses_a2a.webhook(errand, lived):
+                yield Peer(names, courses_a2a.task(client, errand, lived), None, lived)
+        else:
+            yield Peer(names, task)
     finally:
         if errand.cell.binding == "grpc":
             await client.close()

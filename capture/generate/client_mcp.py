@@ -65,12 +65,19 @@ async def connect(errand: Errand, mode: str | None, http: Any, memory: Memory) -
     from mcp import Client
     from mcp.client.caching import CacheConfig, InMemoryResponseCacheStore
 
+    lived: dict[str, Any] = {}
+    more: dict[str, Any] = {}
+    if errand.cell.course is not None:
+        from hsa.capture.generate import courses_mcp
+
+        more = courses_mcp.client_options(lived)
     memory.cache = memory.cache or InMemoryResponseCacheStore()
     client = Client(
         transport,
         mode=PINNED if mode == "pinned" else mode or "auto",
         prior_discover=memory.discovered,
         cache=CacheConfig(store=memory.cache, partition="anonymous", target_id=AGENT),
+        **more,
     )
     async with client:
         memory.discovered = memory.discovered or client.session.discover_result
@@ -79,7 +86,12 @@ async def connect(errand: Errand, mode: str | None, http: Any, memory: Memory) -
         async def task() -> None:
             _check(await client.call_tool(ECHO, {"text": "hello"}))
 
-        yield Peer([tool.name for tool in tools.tools], task, client.protocol_version)
+        names = [tool.name for tool in tools.tools]
+        if errand.cell.course is not None:
+            course = courses_mcp.task(client, errand, lived)
+            yield Peer(names, course, client.protocol_version, lived)
+        else:
+            yield Peer(names, task, client.protocol_version)
 
 
 @asynccontextmanager

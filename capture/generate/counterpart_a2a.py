@@ -7,6 +7,7 @@ from typing import Any
 
 from hsa.capture.generate.cells import ABOUT, AGENT, DOES, ECHO, FICTITIOUS_A2A
 from hsa.capture.generate.errand import Errand
+from hsa.capture.generate.proxy import free_port
 
 BINDINGS = {None: "JSONRPC", "rest": "HTTP+JSON", "grpc": "GRPC"}
 """`Cell.binding` to its name in an agent card."""
@@ -27,7 +28,13 @@ async def build(errand: Errand) -> tuple[Any, list[int]]:
         ports = [grpc.add_insecure_port(f"{errand.host}:0")]
     url = f"{errand.host}:{ports[0]}" if ports else f"{errand.url}/"
     card = _card(errand, url)
-    handler: Any = DefaultRequestHandler(agent_executor=_echo(), task_store=InMemoryTaskStore(), agent_card=card)
+    agent, more = _echo(), {}
+    if cell.course is not None:
+        from hsa.capture.generate import courses_a2a
+
+        agent, more = courses_a2a.executor(), courses_a2a.handler_options(errand, card)
+        ports += [free_port()] if cell.course == "push" else []
+    handler: Any = DefaultRequestHandler(agent_executor=agent, task_store=InMemoryTaskStore(), agent_card=card, **more)
     routes: list[Any] = [*create_agent_card_routes(card)]
     if grpc is not None:
         from a2a.server.request_handlers import GrpcHandler
@@ -69,7 +76,11 @@ def _card(errand: Errand, url: str) -> Any:
             AgentInterface(url=url, protocol_binding=BINDINGS[cell.binding], protocol_version=each) for each in versions
         ],
         version="1.0.0",
-        capabilities=AgentCapabilities(streaming=True),
+        capabilities=AgentCapabilities(
+            streaming=True,
+            push_notifications=cell.course == "push" or None,
+            extended_agent_card=cell.course == "extended" or None,
+        ),
         default_input_modes=["text/plain"],
         default_output_modes=["text/plain"],
         skills=[

@@ -28,7 +28,7 @@ def _newest(errand: Errand) -> Any:
     if cell.oauth:
         from hsa.capture.generate.oauth import server_options
 
-        more = server_options(errand.public or errand.url)
+        more = server_options(errand.public or errand.url, cell.course)
     server: Any = MCPServer(AGENT, version="1.0.0", instructions=ABOUT, cache_hints=hints, log_level="ERROR", **more)
     _add_tools(server, errand)
     if cell.server == "http+sse":
@@ -58,5 +58,9 @@ def _add_tools(server: Any, errand: Errand) -> None:
     def echo(text: str) -> str:
         return text
 
+    if errand.cell.course is not None:
+        from hsa.capture.generate.courses_mcp import add_tools
+
+        add_tools(server, errand)
     for name in errand.cell.names(ECHO):
         server.tool(name=name, description=DOES)(echo)

@@ -45,6 +45,8 @@ class Errand:
     """The client process opens a relay at `url` for each contact, which holds back each chunk for so long."""
     http: str = "sdk"
     """Whose HTTP client is used, of `HTTP`."""
+    webhook: int = 0
+    """Port on which the client is called back, of a `push` cell."""
 
     def line(self) -> str:
         """As one line of JSON."""
@@ -81,6 +83,8 @@ class Peer:
     """Sends one echo task and checks the answer."""
     version: str | None = None
     """Protocol version that the client says was agreed."""
+    lived: dict[str, Any] = field(default_factory=dict)
+    """What the SDK saw of a cell's `course`."""
 
 
 def say(document: dict[str, Any]) -> None:

@@ -14,6 +14,10 @@ from urllib.parse import parse_qs, urlsplit
 
 SCOPE = "user"
 LIFETIME_S = 3600
+SHORT_S = 1
+"""Lifetime of a token that is to be renewed."""
+TAKEN_AFTER = 3
+"""Requests that a client's first token is good for where it is to be taken back: discovery, listing, a call."""
 CALLBACK = "http://localhost:3030/callback"
 """Nobody listens there: the browser's last step is read, not taken."""
 
@@ -21,10 +25,15 @@ CALLBACK = "http://localhost:3030/callback"
 class _Provider:
     """An authorization server in memory, as the SDK's server wants it."""
 
-    def __init__(self) -> None:
+    def __init__(self, course: str | None) -> None:
+        self._course = course
         self._clients: dict[str, Any] = {}
         self._codes: dict[str, Any] = {}
         self._tokens: dict[str, Any] = {}
+        self._refresh: dict[str, Any] = {}
+        self._uses: dict[str, int] = {}
+        self._renewed: set[str] = set()
+        """Clients whose first token was taken back."""
 
     async def get_client(self, client_id: str) -> Any:
         return self._clients.get(client_id)
@@ -52,36 +61,53 @@ class _Provider:
         return self._codes.get(authorization_code)
 
     async def exchange_authorization_code(self, client: Any, authorization_code: Any) -> Any:
-        from mcp.server.auth.provider import AccessToken
+        del self._codes[authorization_code.code]
+        return self._give(client.client_id, authorization_code.scopes, authorization_code.resource)
+
+    def _give(self, client_id: str, scopes: list[str], resource: str | None) -> Any:
+        from mcp.server.auth.provider import AccessToken, RefreshToken
         from mcp.shared.auth import OAuthToken
 
-        del self._codes[authorization_code.code]
         token = secrets.token_hex(32)
         self._tokens[token] = AccessToken(
             token=token,
-            client_id=client.client_id,
-            scopes=authorization_code.scopes,
+            client_id=client_id,
+            scopes=scopes,
             expires_at=int(time.time()) + LIFETIME_S,
-            resource=authorization_code.resource,
+            resource=resource,
         )
-        scope = " ".join(authorization_code.scopes)
-        return OAuthToken(access_token=token, token_type="Bearer", expires_in=LIFETIME_S, scope=scope)
+        given = OAuthToken(access_token=token, token_type="Bearer", expires_in=LIFETIME_S, scope=" ".join(scopes))
+        if self._course == "refresh":
+            again = secrets.token_hex(32)
+            self._refresh[again] = RefreshToken(token=again, client_id=client_id, scopes=scopes)
+            given.expires_in, given.refresh_token = SHORT_S, again
+        return given
 
     async def load_access_token(self, token: str) -> Any:
-        return self._tokens.get(token)
-
-    async def load_refresh_token(self, client: Any, refresh_token: str) -> Any:
+        found = self._tokens.get(token)
+        if found is None or self._course != "renewal" or found.client_id in self._renewed:
+            return found
+        self._uses[token] = self._uses.get(token, 0) + 1
+        if self._uses[token] <= TAKEN_AFTER:
+            return found
+        self._renewed.add(found.client_id)
+        del self._tokens[token]
         return None
 
+    async def load_refresh_token(self, client: Any, refresh_token: str) -> Any:
+        return self._refresh.get(refresh_token)
+
     async def exchange_refresh_token(self, client: Any, refresh_token: Any, scopes: list[str]) -> Any:
-        raise NotImplementedError
+        del self._refresh[refresh_token.token]
+        return self._give(refresh_token.client_id, scopes or refresh_token.scopes, None)
 
     async def revoke_token(self, token: Any) -> None:
         self._tokens.pop(token.token, None)
 
 
-def server_options(url: str) -> dict[str, Any]:
-    """What the SDK's server is given so that it wants a token; `url` is where clients find it."""
+def server_options(url: str, course: str | None = None) -> dict[str, Any]:
+    """What the SDK's server is given so that it wants a token; `url` is where clients find it, `course` that of the
+    cell."""
     from mcp.server.auth.settings import AuthSettings, ClientRegistrationOptions
     from pydantic import AnyHttpUrl
 
@@ -94,7 +120,7 @@ def server_options(url: str) -> dict[str, Any]:
             client_registration_options=registration,
             required_scopes=[SCOPE],
         )
-    return {"auth_server_provider": _Provider(), "auth": settings}
+    return {"auth_server_provider": _Provider(course), "auth": settings}
 
 
 class _Storage:

@@ -136,6 +136,8 @@ def _play(cell: Cell, folder: Path, setting: Setting, step: Callable[[str], None
         ports += [port, *more]
         own = f"{cell.scheme}://{where.host}:{port}"
         going = replace(going, direct=own, url=going.url or own)
+        if cell.course == "push":
+            going = replace(going, webhook=more[-1])
         with ExitStack() as recording:
             sides = [ports[:1], ports[1:]] if cell.pooled else [ports]
             sniffers = [

@@ -149,6 +149,7 @@ def _contact(record: dict[str, Any], cell: Cell) -> dict[str, Any]:
         **({"relay": record["relay"]} if record.get("relay") else {}),
         **weigh(record, cell.protocol, cell.binding),
         "requests": [{**request, "phase": phase(request)} for request in record["requests"]],
+        **({"lived": record["lived"]} if "lived" in record else {}),
         "tcp": record["connections"],
     }
 
@@ -182,6 +183,7 @@ def compose(
         "http2": cell.http2,
         "binding": cell.binding,
         "oauth": cell.oauth,
+        "course": cell.course,
         "slow_ms": slow_ms if cell.fault == "slow" else None,
         "primed": primed is not None,
         "runs": len(each),

@@ -71,7 +71,9 @@ def hold_against_wire(document: dict[str, Any], folder: Path) -> None:
     """Every connection and byte of the truth is in the capture, and nothing else but the unread ends of streams."""
     wires = wire.read(folder / document["files"][0], document["port"])
     contacts = document["each"] + ([document["primed_contact"]] if document["primed_contact"] else [])
-    assert {each["port"] for contact in contacts for each in contact["tcp"]} == wires.keys()
+    booked = {each["port"] for contact in contacts for each in contact["tcp"]}
+    wires = {port: seen for port, seen in wires.items() if seen.syn_ns is not None}  # not those to a webhook
+    assert booked <= wires.keys() if document.get("oauth") else booked == wires.keys()  # a browser keeps no books
     up: Counter[int] = Counter()
     down: Counter[int] = Counter()
     streams: Counter[int] = Counter()
@@ -80,7 +82,8 @@ def hold_against_wire(document: dict[str, Any], folder: Path) -> None:
             up[request["port"]] += request["bytes_up"]
             down[request["port"]] += request["bytes_down"]
             streams[request["port"]] += 1
-    for port, seen in wires.items():
+    for port in booked:
+        seen = wires[port]
         assert seen.bytes_up == up[port]
         assert seen.bytes_down - down[port] in range(0, LAST_CHUNK * streams[port] + 1, LAST_CHUNK)
 
@@ -93,7 +96,8 @@ def test_recorded_truth_agrees_with_the_packets(file: Path) -> None:
     for contact in document["each"]:
         assert contact["start_ns"] <= contact["ready_ns"] <= contact["end_ns"]
         for request in contact["requests"]:
-            assert contact["start_ns"] <= request["start_ns"] <= request["end_ns"] <= contact["end_ns"]
+            end_ns = request["end_ns"] or contact["end_ns"]
+            assert contact["start_ns"] <= request["start_ns"] <= end_ns <= contact["end_ns"]
 
 
 @pytest.mark.parametrize("file", TRUTHS, ids=lambda file: file.name.removesuffix(".truth.json"))
