@@ -63,6 +63,8 @@ class _Write:
     first_ns: int
     """Capture times of its first and last packet."""
     last_ns: int
+    offset: int
+    """Of its first byte; -1 when the bytes were not captured."""
 
 
 def plan_of(session: Session) -> Plan:
@@ -142,7 +144,7 @@ class _Inference:
         request_end = exchange.request_end or exchange.request_start
         up = [] if stream is None else stream.within(C2S, exchange.request_start, request_end)
         if not up:
-            up = [Piece(request_end, max(1, exchange.bytes_up), 0)]
+            up = [Piece(request_end, max(1, exchange.bytes_up), -1)]
         opened = None
         if link not in self._lines:
             opened = self._open(link, exchange)
@@ -185,7 +187,7 @@ class _Inference:
         end = max(exchange.response_end or 0, exchange.answer_end or 0, exchange.response_start)
         down = [] if stream is None else stream.within(S2C, exchange.response_start, end)
         if not down:
-            down = [Piece(end, max(1, exchange.bytes_down), 0)]
+            down = [Piece(end, max(1, exchange.bytes_down), -1)]
         behind_ns = self._server_ns[str(link.server)]
         writes = _writes(down, [t - behind_ns for t in _without_window(down, self._plan.rtt_ns or 0)])
         standing = exchange.standing
@@ -329,6 +331,7 @@ class _Inference:
         reached = max((self._time(n, actor) for n in waits), default=self._plan.start_ns)
         moment_ns = max(write.t_ns, reached)
         step = Step(0, Kind.SEND, actor, line, write.size, waits, moment_ns - reached, exchange)
+        step.offset = write.offset if write.offset >= 0 else None
         if free is not None:
             step.free = (free, self._pause(free, moment_ns, actor))
         self._done.append(moment_ns)
@@ -382,7 +385,7 @@ def _writes(pieces: Sequence[Piece], moments: Sequence[int]) -> list[_Write]:
             writes[-1].size += piece.size
             writes[-1].last_ns = piece.t_ns
         else:
-            writes.append(_Write(moment, piece.size, piece.t_ns, piece.t_ns))
+            writes.append(_Write(moment, piece.size, piece.t_ns, piece.t_ns, piece.offset))
     return writes
 
 

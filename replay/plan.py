@@ -49,6 +49,8 @@ class Step:
     """(waits, pause) where the recorded order was by chance; None when that it waits is proven."""
     setting_up: bool = False
     """Part of setting up TLS: its pause counts as `tls` too."""
+    offset: int | None = None
+    """Of its first byte in what was recorded of its direction; None of bytes that were not captured."""
 
 
 @dataclass(slots=True, eq=False)

@@ -8,12 +8,14 @@ import click
 
 SUBCOMMANDS = {
     "predict": "what the recorded handshakes would cost over another link",
+    "run": "the recorded exchanges really sent again over such a link",
 }
 """Subcommand to its line of help; it is the function of that name in the module `replay_<name>`."""
 EXAMPLE = """\b
 Examples:
   hsa replay predict --rtt 50 trace.pcapng
-  hsa replay predict --rtt 0 --rtt 50 --rtt 100 --plot sweep.pdf trace.pcapng"""
+  hsa replay predict --rtt 0 --rtt 50 --rtt 100 --plot sweep.pdf trace.pcapng
+  hsa replay run --rtt 50 trace.pcapng 3"""
 
 
 class Subcommands(click.Group):
