@@ -92,20 +92,26 @@ def run(
         addresses = {server: _address(sock) for server, sock in listeners.items()}
         if link.kind == "relay":
             addresses = stack.enter_context(_relays(addresses, link.one_way_ns / 1e9))
+        ends = Ends(where.client_side, lambda sock: _control(sock, link))
+        runner = stack.enter_context(asyncio.Runner(loop_factory=run_loop))
+        everything = list(listeners.values())
+        for session in sessions[:1]:
+            # What is done for the first time takes longer: once without being recorded.
+            _again(session, link, Rerun(session.handshake), ends, addresses, everything, runner)
         with where.client_side():
             sniffer = sniff(file, [port for _, port in addresses.values()], where.interface, where.without)
         try:
-            ends = Ends(where.client_side, lambda sock: _control(sock, link))
-            with asyncio.Runner(loop_factory=run_loop) as runner, _first():
+            with _first():
                 for session in sessions:
                     rerun = Rerun(session.handshake)
                     reruns.append(rerun)
-                    _again(session, link, rerun, ends, addresses, list(listeners.values()), runner)
+                    _again(session, link, rerun, ends, addresses, everything, runner)
                     told(rerun)
             time.sleep(SETTLE_S)
         finally:
             sniffer.stop()
-    _find(reruns, analyze_traces([file], Options(tokenizer="none")).handshakes)
+    for rerun in reruns:
+        _find(rerun, file)
     return reruns
 
 
@@ -221,12 +227,12 @@ def _relays(targets: dict[str, tuple[str, int]], delay_s: float) -> Iterator[dic
         thread.join()
 
 
-def _find(reruns: Sequence[Rerun], handshakes: Sequence[Handshake]) -> None:
-    """Which handshake of the new recording is which: the first that began while the session was sent."""
-    for rerun in reruns:
-        if rerun.reason is not None:
-            continue
-        own = [h for h in handshakes if rerun.start_ns <= h.start <= rerun.end_ns and not h.warm]
-        rerun.again = next((h for h in own if h.protocol == rerun.handshake.protocol), None)
-        if rerun.again is None:
-            rerun.reason = "it was sent, but not found in what was recorded"
+def _find(rerun: Rerun, file: Path) -> None:
+    """Look at what was recorded while a session was sent: the first handshake of its protocol is it."""
+    if rerun.reason is not None:
+        return
+    options = Options(tokenizer="none", since_ns=rerun.start_ns, until_ns=rerun.end_ns)
+    own = [h for h in analyze_traces([file], options).handshakes if not h.warm]
+    rerun.again = next((h for h in own if h.protocol == rerun.handshake.protocol), None)
+    if rerun.again is None:
+        rerun.reason = "it was sent, but not found in what was recorded"
