@@ -9,6 +9,7 @@ import click
 SUBCOMMANDS = {
     "predict": "what the recorded handshakes would cost over another link",
     "run": "the recorded exchanges really sent again over such a link",
+    "serve": "the recorded counterpart offered to a live client",
 }
 """Subcommand to its line of help; it is the function of that name in the module `replay_<name>`."""
 EXAMPLE = """\b
