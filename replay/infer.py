@@ -18,10 +18,11 @@ from hsa.analysis.timing import halves_ms
 from hsa.dissectors.connection import Connection
 from hsa.dissectors.contract import C2S, S2C
 from hsa.dissectors.reading import Role
-from hsa.replay.link import HEADERS_BYTES
+from hsa.replay.link import HEADERS_BYTES, Link
 from hsa.replay.plan import CLIENT, SERVER, Kind, Line, Plan, Step
 from hsa.replay.proof import proof
 from hsa.replay.recorded import Piece, Session
+from hsa.replay.simulate import play
 
 MOST_EXCHANGES = 256
 """Exchanges of a session that are planned; what comes after a client is ready and has had its task is no handshake."""
@@ -34,6 +35,12 @@ took less than the SYN's: by this part of one way, where something proves that i
 INITIAL_SEGMENTS = 10
 """Initial window of the recorded senders (RFC 6928), for telling waits for the window from waits for the server."""
 USUAL_SEGMENT = 1500 - HEADERS_BYTES
+LARGEST_BYTES = 4 * 2**20
+"""Answers beyond this are taken as they came: they are no metadata."""
+SHORT_NS = 1_000_000
+"""Round trips and delays shorter than this do not show what caused them."""
+NOISE = 20
+"""A delay shorter than the round-trip time over this is jitter."""
 SMALLEST_FULL = 536
 """Smallest maximum segment size of IPv4 (RFC 9293 section 3.7.1): a smaller piece ends a write."""
 SAME_WRITE_NS = 1_000_000
@@ -390,18 +397,31 @@ def _writes(pieces: Sequence[Piece], moments: Sequence[int]) -> list[_Write]:
 
 
 def _without_window(pieces: Sequence[Piece], rtt_ns: int) -> list[int]:
-    """When the pieces of an answer would have been captured, had no congestion window held them back, ns: a piece that
-    the window explains counts as written with the one before it."""
+    """When the pieces of an answer would have been captured, had no congestion window and no pacing held them back, ns:
+    as much of their delay counts as the kernel's as it would take for bytes that are all there at first."""
     times = [piece.t_ns for piece in pieces]
-    if rtt_ns <= 1_000_000 or sum(piece.size for piece in pieces) <= INITIAL_SEGMENTS * USUAL_SEGMENT:
+    total = sum(piece.size for piece in pieces)
+    if rtt_ns <= SHORT_NS or not INITIAL_SEGMENTS * USUAL_SEGMENT < total <= LARGEST_BYTES:
         return times
-    window, room, held = INITIAL_SEGMENTS * USUAL_SEGMENT, INITIAL_SEGMENTS * USUAL_SEGMENT, 0
-    for i in range(1, len(pieces)):
-        room -= pieces[i - 1].size
-        gap = pieces[i].t_ns - pieces[i - 1].t_ns
-        if room < pieces[i].size:
-            window *= 2
-            room = window
-            held += min(gap, rtt_ns)
-        times[i] = max(times[i - 1], pieces[i].t_ns - held)
-    return times
+    best: list[int] | None = None
+    for congestion in ("cubic", "bbr"):
+        held = _held(pieces, Link(rtt_ms=rtt_ns / 1e6, congestion=congestion))
+        own = [max(0, t - times[0] - h) for t, h in zip(times, held, strict=True)]
+        if best is None or sum(own) < sum(best):
+            best = own
+    assert best is not None
+    written, moments = 0, []
+    for own_ns in best:
+        if own_ns > written + max(SHORT_NS, rtt_ns // NOISE):
+            written = own_ns
+        moments.append(times[0] + written)
+    return moments
+
+
+def _held(pieces: Sequence[Piece], link: Link) -> list[int]:
+    """How much later than the first piece each one is sent, when all are written at once, ns."""
+    plan = Plan(lines=[Line(None, "")])
+    for piece in pieces:
+        plan.ends.append(plan.add(Step(0, Kind.SEND, SERVER, 0, piece.size, (), 0)))
+    played = play(plan, link)
+    return [moment - played.effect[0] for moment in played.effect]

@@ -41,7 +41,7 @@ def wanted(request: Request) -> Wanted:
     document = parsed(request.body)
     if isinstance(document, list):
         methods = [str(each.get("method")) if isinstance(each, dict) else "?" for each in document]
-        return Wanted("+".join(methods), canonical(document), "")
+        return Wanted("+".join(methods) or "(empty batch)", canonical(document), "")
     if isinstance(document, dict) and isinstance(document.get("method"), str) and "jsonrpc" in document:
         params = document.get("params")
         cursor = params.get("cursor") if isinstance(params, dict) else None

@@ -19,7 +19,7 @@ from hsa.replay.recorded import Recording, Session, Stream
 
 BODY_BYTES = 64 * 2**20
 """Longest body, decoded."""
-EVENT_END = re.compile(rb"(?:\r\n|\n|\r)(?:\r\n|\n|\r)")
+EVENT_END = re.compile(rb"(?:\r\n|\n|\r(?!\n)){2}")
 """The blank line behind an event (WHATWG HTML, section 9.2.6)."""
 
 Headers = list[tuple[str, str]]

@@ -71,8 +71,8 @@ def part_of(session: Session) -> Plan:
             last = max(last, recorded.effect[answer])
             break
     gone = [e for e in exchanges_of(plan) if recorded.done[plan.requests[e.serial]] > last]
-    late = {step.number for step in plan.steps if recorded.done[step.number] > last or recorded.done[step.number] < 0}
-    drop(plan, late)
+    open_ended = [s for s in plan.steps if s.exchange is None or s.exchange.standing]
+    drop(plan, {s.number for s in open_ended if recorded.done[s.number] > last or recorded.done[s.number] < 0})
     take_out(plan, [e for e in gone if e.serial in plan.requests])
     return plan
 
@@ -208,7 +208,8 @@ def _relays(targets: dict[str, tuple[str, int]], delay_s: float) -> Iterator[dic
 
     def main() -> None:
         try:
-            loop.run_until_complete(serve())
+            with _first():
+                loop.run_until_complete(serve())
         except OSError as error:
             failed.append(error)
         finally:

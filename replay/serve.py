@@ -308,11 +308,9 @@ class _Connection:
         gone = asyncio.ensure_future(self._reader.read(READ_BYTES))
         try:
             at = 0.0
-            for moment, sent in response.events:
-                if listening and _answers(sent) is not None:
-                    continue  # given when it is asked for
-                if listening and (moment - at) > 0 and contact is not None:
-                    break  # of a stream that answers requests, only what came with its head
+            for i, (moment, sent) in enumerate(response.events):
+                if listening and (_answers(sent) is not None or (i and contact is not None)):
+                    continue  # an answer is given when it is asked for; else only the endpoint is given unasked
                 await self._counterpart.pause(moment - at)
                 at = moment
                 await self._write(h11.Data(data=rewriter.event(sent)))

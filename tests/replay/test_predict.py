@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from hsa.analysis.statistics import median
 from hsa.replay.link import Link
 from hsa.replay.predict import at, groups, predict, slopes
-from tests.replay.build import recording
+from tests.replay.build import FIXTURES, recording
 
 PAPER = "paper"
 
@@ -97,3 +98,30 @@ def test_retransmissions_in_the_recording_are_said() -> None:
         again = sum(link.retransmissions for link in session.streams)
         (prediction,) = predict([session], Link(rtt_ms=50))
         assert any("sent again" in remark for remark in prediction.remarks) == (again > 0)
+
+
+@pytest.mark.parametrize("rtt", [50, 200])
+@pytest.mark.parametrize("cell", ["s1.mcp-legacy", "s1.mcp-modern", "s1.a2a", "s1.acp", "inventory.acp-200"])
+def test_predictions_against_real_runs(cell: str, rtt: int) -> None:
+    """Recorded in turns on loopback and over real paths: within 3 % or 2 ms, from either to the other."""
+    local, real = (FIXTURES / "replay" / f"{cell}.{link}.pcap.gz" for link in ("local", f"path-{rtt}ms"))
+    if not real.exists():
+        pytest.skip("not recorded")
+    for source, target, link in (
+        (local, real, Link(rtt_ms=rtt, congestion="bbr")),
+        (real, local, Link(rtt_ms=0.03, mtu=65_535)),
+        (real, real, Link(rtt_ms=rtt, congestion="bbr")),
+    ):
+        (row,) = groups(predict(recording(str(source.relative_to(FIXTURES))).sessions, link))
+        truth = median(
+            s.handshake.client_time_to_ready_ms for s in recording(str(target.relative_to(FIXTURES))).sessions
+        )
+        assert truth is not None
+        error = row.predicted_ms - truth
+        print(
+            f"{source.name} -> {target.name}: {row.predicted_ms:.1f} for {truth:.1f} ms, {100 * error / truth:+.1f} %"
+        )
+        if target is real:
+            assert abs(error) <= max(2.0, 0.03 * truth)
+        else:
+            assert abs(error) <= 10  # what client and server take differs by as much between two recordings
