@@ -31,9 +31,10 @@ class Numbers:
 
 
 def is_round_trip(step: Exchange) -> bool:
-    """An answered exchange that counts; what a browser does while a person authorises never does."""
+    """An answered exchange that counts; what a browser does while a person authorises never does, nor what nothing
+    comes back for."""
     reading = step.reading
-    return step.answer is not None and reading is not None and not is_browsers(step)
+    return step.answer is not None and not step.answer.one_way and reading is not None and not is_browsers(step)
 
 
 def phase_of(step: Exchange) -> Phase:
@@ -77,7 +78,7 @@ def count(steps: Sequence[Exchange], limit_ns: int | None) -> Numbers:
                 numbers.connections[step.link] = None
             if step.answer is not None and step.answer.cause == "redirect-not-followed":
                 numbers.redirects += 1
-        elif not step.unseen:
+        elif step.answer is None and not step.unseen:
             numbers.attempts += 1
         if _repeats(seen, step):
             numbers.retries += 1

@@ -59,7 +59,8 @@ def refresh(exchange: Exchange, http: HttpExchange, reading: Reading | None, *, 
         _take_request(exchange, request)
     if response is not None:
         _take_response(exchange, response)
-    whole = (request is None or request.complete) and (response is not None and response.complete)
+    one_way = reading is not None and reading.answer is not None and reading.answer.one_way
+    whole = (request is None or request.complete) and (response.complete if response is not None else one_way)
     exchange.complete = whole and not http.damaged
     exchange.damaged = http.damaged
     if all_messages or exchange.batched or (reading is not None and reading.role is Role.ANSWER):

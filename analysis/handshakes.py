@@ -92,6 +92,8 @@ def build(session: Session, around: Surroundings) -> Handshake:
         _without_numbers(handshake, session)
     else:
         nearest = _numbers(handshake, session, found, around)
+    if handshake.transport == "stdio":
+        _without_network(handshake)
     known = fingerprints([*found.members, *found.after])
     handshake.refetches = refetches(found.later, known, around.refetch_tokens)
     handshake.refetches.justified = justified(session, found.later)
@@ -110,6 +112,13 @@ def build(session: Session, around: Surroundings) -> Handshake:
     bounds(handshake, session, found, around.lossy)
     notes(handshake, session, found, around.end, around.failed_during)
     return handshake
+
+
+def _without_network(handshake: Handshake) -> None:
+    """On pipes nothing is set up and no packet travels, whatever the capture put in their place."""
+    handshake.connect_ms = handshake.network_round_trips = None
+    handshake.rtt_client_ms = handshake.rtt_server_ms = None
+    handshake.captured_bytes_up = handshake.captured_bytes_down = None
 
 
 def _numbers(handshake: Handshake, session: Session, found: Readiness, around: Surroundings) -> Numbers:

@@ -30,6 +30,7 @@ from hsa.analysis.unchanged import fingerprints
 from hsa.capture.records import Trace, frame_of
 from hsa.dissectors.connection import Connection, Endpoint, FailedConnection
 from hsa.dissectors.driver import Driver
+from hsa.dissectors.first_bytes import LINES
 from hsa.dissectors.reading import Document, Role
 
 FAILED_WINDOW_NS = 3_000_000_000
@@ -77,6 +78,8 @@ class Results:
         """Refused fetches that may be probes: that is known at the end, when nothing of their clients confirms them."""
         self.other_protocols: dict[str, int] = {"openai": 0, "anthropic": 0, "agent-client-protocol": 0}
         self._agent_connections = 0
+        self._agent_lines = 0
+        """Those of them that carry JSON-RPC without HTTP."""
         self._prints: dict[frozenset[bytes], set[bytes]] = {}
         """Sets of fingerprints, shared by the sessions that were served the same."""
         self._bugs = 0
@@ -210,6 +213,7 @@ class Results:
     def agent_connection(self, connection: Connection) -> None:
         """Count a connection that carries agent traffic, once."""
         if connection.kind != "agent":
+            self._agent_lines += connection.kind == LINES
             connection.kind = "agent"
             self._agent_connections += 1
 
@@ -297,13 +301,13 @@ class Results:
         agent = self._agent_connections
         opaque = counts.get("tls", 0) + counts.get("http2", 0)
         total, empty, failed = counts["tcp"], counts["empty"], counts["failed"]
-        http = counts.get("http", 0)
+        http, lines = counts.get("http", 0), self._agent_lines
         analysis.connections = ConnectionCounts(
             tcp=total,
             agent=agent,
-            other_http=max(0, http - agent),
+            other_http=max(0, http - (agent - lines)),
             opaque=opaque,
-            other=max(0, total - empty - failed - opaque - http),
+            other=max(0, total - empty - failed - opaque - http - lines),
             empty=empty,
             failed=failed,
         )

@@ -22,6 +22,7 @@ from hsa.analysis.tshark import TsharkExchange, TsharkMessage, read_exchanges
 from hsa.analysis.tshark_reasons import REASONS as REASONS
 from hsa.analysis.tshark_reasons import Case
 from hsa.capture.records import frame_key, frame_of
+from hsa.dissectors.http import NO_HTTP
 
 FIELDS = ("method", "target", "status", "request_body", "response_body")
 
@@ -75,7 +76,7 @@ def verify(
     `path` is the file, `trace` its index among those that `exchanges` come from; `narrowed`: they went through
     filters, so only connections that they name are compared. Raises TsharkMissing and TsharkFailed.
     """
-    ours = [e for e in exchanges if e.trace == trace and e.stream is None]
+    ours = [e for e in exchanges if e.trace == trace and is_http1(e)]
     streams = {e.connection for e in ours}
     ports = http_ports(ours, trace)
     run = read_exchanges(path, ports)
@@ -100,11 +101,11 @@ def _parts(field: str) -> tuple[str, ...]:
 def compare(trace: int, ours: Iterable[Exchange], theirs: Iterable[TsharkExchange]) -> list[Difference]:
     """Differences between the exchanges of one trace as hsa and as tshark read them, in order of their frames.
 
-    HTTP/2 exchanges are left out on our side: `read_exchanges` asks tshark for HTTP/1 only.
+    HTTP/2 exchanges, and those without HTTP, are left out on our side: `read_exchanges` asks tshark for HTTP/1 only.
     """
     ours_by_stream: dict[int, list[Exchange]] = {}
     for exchange in ours:
-        if exchange.trace == trace and exchange.stream is None:
+        if exchange.trace == trace and is_http1(exchange):
             ours_by_stream.setdefault(exchange.connection, []).append(exchange)
     theirs_by_stream: dict[int, list[TsharkExchange]] = {}
     for other in theirs:
@@ -137,9 +138,14 @@ def _twins(ours: dict[int, list[Exchange]]) -> set[int]:
     return found
 
 
+def is_http1(exchange: Exchange) -> bool:
+    """What tshark is asked for."""
+    return exchange.stream is None and exchange.http != NO_HTTP
+
+
 def http_ports(exchanges: Iterable[Exchange], trace: int) -> set[int]:
     """Server ports on which hsa saw HTTP/1 in this trace: tshark has to be told."""
-    return {int(e.server.rpartition(":")[2]) for e in exchanges if e.trace == trace and e.stream is None}
+    return {int(e.server.rpartition(":")[2]) for e in exchanges if e.trace == trace and is_http1(e)}
 
 
 def can_verify(path: str) -> bool:

@@ -1,16 +1,17 @@
 """What a stream is, told from its first bytes.
 
-Recognised are what some reader here understands (HTTP/1, a PROXY header ahead of it) and what is to be named in the
-report although it is not read (TLS, HTTP/2). All else is `other`.
+Recognised are what some reader here understands (HTTP/1, JSON-RPC lines, a PROXY header ahead of them) and what is to
+be named in the report although it is not read (TLS, HTTP/2). All else is `other`.
 """
 
 from __future__ import annotations
 
-from hsa.dissectors import http1, proxy_protocol
+from hsa.dissectors import http1, json_lines, proxy_protocol
 from hsa.dissectors.contract import C2S, Direction, Probe
 from hsa.dissectors.http1_head import find_start
 
 HTTP, HTTP2, TLS, PROXY, OTHER = "http", "http2", "tls", "proxy", "other"
+LINES = json_lines.LAYER
 REASONS = {HTTP2: "HTTP/2: not decoded yet"}
 """Why a recognised stream is not read."""
 HTTP2_PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
@@ -30,6 +31,11 @@ def kind_of(direction: Direction, data: bytes, from_start: bool) -> str | None:
         verdict = proxy_protocol.probe(direction, data)
         if verdict is not Probe.NO:
             return PROXY if verdict is Probe.YES else None
+    verdict = json_lines.probe(direction, data)
+    if verdict is Probe.YES:
+        return LINES
+    if verdict is Probe.MORE and from_start:
+        return None  # in the middle of a stream it may as well be a body, and a start line come next
     verdict = http1.probe(direction, data)
     if verdict is Probe.YES:
         return HTTP

@@ -13,6 +13,9 @@ from typing import Any
 from hsa.dissectors.connection import Connection
 from hsa.dissectors.contract import Direction, Seen
 
+NO_HTTP = "none"
+"""In place of a version of HTTP: the messages travel without it (`json_lines`)."""
+
 
 @dataclass(slots=True, eq=False)
 class JsonRpcMessage:
@@ -72,7 +75,7 @@ class HttpMessage:
     complete: bool = False
     """The end that its framing announces was seen (or the close that ends it)."""
     ended_by: str | None = None
-    """`length`, `chunked`, `close`, `none` (no body), `upgrade`; None while it goes on or when it was cut off:
+    """`length`, `chunked`, `close`, `none` (no body), `upgrade`, `line`; None while it goes on or when it was cut off:
     then `cut` says by what."""
     cut: str | None = None
     """`fin`, `rst`, `capture` (the file ended), `gap`, `malformed` (its framing broke), `limit`; None otherwise. An
@@ -125,7 +128,7 @@ class HttpExchange:
     stream: int | None
     """HTTP/2 stream; None over HTTP/1."""
     http: str
-    """`1.0`, `1.1`, `2`."""
+    """`1.0`, `1.1`, `2`; `NO_HTTP`."""
     request: HttpMessage | None
     response: HttpMessage | None
     authority: str | None = None

@@ -16,6 +16,7 @@ from urllib.parse import parse_qsl, urljoin
 
 from hsa.dissectors.answers import challenged
 from hsa.dissectors.bindings import Bindings, host_of, hosts_of
+from hsa.dissectors.http import NO_HTTP
 from hsa.dissectors.mcp_answers import ERROR_ID_OF_TRANSPORT, read_response
 from hsa.dissectors.mcp_results import digest
 from hsa.dissectors.mcp_versions import HANDSHAKE_VERSIONS
@@ -186,14 +187,14 @@ def _read(view: View, bindings: Bindings, modern: bool, *, by_path: bool = False
         reading = Reading("mcp", "GET endpoint", Role.OPENING, Phase.SESSION, transport="http+sse")
         reading.version = view.headers.get("mcp-protocol-version")
         reading.client_name = text(member(view.params, "clientInfo", "name"))
-    elif view.verb == "POST" or view.method is not None:
+    elif view.verb == "POST" or view.message is not None:
         reading = _post(view, bindings, modern)
         reading.inferred = by_path and view.method is None
     else:
         reading = _without_body(view, modern, by_path)
     headers = view.headers
     if reading.transport is None:
-        reading.transport = "streamable-http"
+        reading.transport = "stdio" if view.exchange.http == NO_HTTP else "streamable-http"
     reading.session = headers.get("mcp-session-id")
     reading.trace_id = view.trace_id()
     read_response(view, reading)

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from hsa.dissectors.answers import UNREADABLE_NOTES, clean, malformed, refusal, status_text, whole
 from hsa.dissectors.contract import Seen
-from hsa.dissectors.http import HttpMessage, JsonRpcMessage
+from hsa.dissectors.http import NO_HTTP, HttpMessage, JsonRpcMessage
 from hsa.dissectors.jsonrpc import load
 from hsa.dissectors.mcp_results import METADATA, from_message, read_error, speaks_of_session
 from hsa.dissectors.reading import Answer, Reading, Remark, Role
@@ -26,6 +26,11 @@ ERROR_ID_OF_TRANSPORT = "server-error"
 def read_response(view: View, reading: Reading) -> None:
     """Fill `answer`, `answered_elsewhere` and remarks of the reading from the exchange's response."""
     response = view.response
+    if view.exchange.http == NO_HTTP:
+        reading.answer = _without_http(view, reading)
+        if reading.answer is not None and response is not None:
+            reading.answer.announces = _announced(response)
+        return
     if response is None or response.status is None:
         return
     answer = refusal(view, response)
@@ -45,6 +50,19 @@ def read_response(view: View, reading: Reading) -> None:
         _session_id(view, reading, answer)
         if response.event_stream:
             answer.announces = _announced(response)
+
+
+def _without_http(view: View, reading: Reading) -> Answer | None:
+    """To a request the message with its id; to what is no request nothing."""
+    request, response = view.request, view.response
+    if not view.requests:
+        return Answer(True, request.seen, one_way=True) if request is not None else None
+    if response is None:
+        return None
+    if len(view.requests) > 1:
+        return _to_batch(view, response, reading) if response.complete else None
+    message = _answer_to(view.requests[0].rpc_id, response, reading)
+    return None if message is None else from_message(reading, message, response.seen.to(message.seen), None)
 
 
 def _stream(response: HttpMessage) -> Answer:

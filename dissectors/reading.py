@@ -135,6 +135,8 @@ class Answer:
     """Change notices seen on the response stream (`tools/list_changed`, ...)."""
     continues: str | None = None
     """Short digest of the opaque token (requestState) that the next request of this operation will carry."""
+    one_way: bool = False
+    """Nothing comes back for this: what was sent is accepted (a notification without HTTP)."""
     challenge: str | None = None
     """WWW-Authenticate scheme and its `resource_metadata`, `error`, `scope` parameters (no secrets)."""
 

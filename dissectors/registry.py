@@ -4,21 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from hsa.dissectors import http1, jsonrpc, proxy_protocol, sse
+from hsa.dissectors import http1, json_lines, jsonrpc, proxy_protocol, sse
 from hsa.dissectors.contract import Spec
-from hsa.dissectors.first_bytes import HTTP, PROXY, TLS
+from hsa.dissectors.first_bytes import HTTP, LINES, PROXY, TLS
 from hsa.dissectors.http_reader import HttpReader
+from hsa.dissectors.lines_reader import LinesReader
 from hsa.dissectors.nesting import Reader, Setting
 from hsa.dissectors.proxied import Proxied
 from hsa.dissectors.recognise import RULES
 from hsa.dissectors.tls import TlsReader
 
-ALL: tuple[Spec, ...] = (proxy_protocol.SPEC, http1.SPEC, sse.SPEC, jsonrpc.SPEC)
+ALL: tuple[Spec, ...] = (proxy_protocol.SPEC, http1.SPEC, sse.SPEC, jsonrpc.SPEC, json_lines.SPEC)
 """Dissectors of byte streams, bottom to top."""
 READERS = RULES
 """Readers of whole exchanges, in the order in which they are asked."""
 
-STREAMS: dict[str, Callable[[Setting], Reader]] = {HTTP: HttpReader, PROXY: Proxied, TLS: TlsReader}
+STREAMS: dict[str, Callable[[Setting], Reader]] = {
+    HTTP: HttpReader,
+    LINES: LinesReader,
+    PROXY: Proxied,
+    TLS: TlsReader,
+}
 """Reader of a whole stream, by the kind that its first bytes tell (`first_bytes`)."""
 
 

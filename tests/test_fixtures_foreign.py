@@ -137,3 +137,34 @@ def test_what_a_snap_length_leaves_of_it() -> None:
         if e.target == "/in-tunnel" or len(f"{e.method} {e.target} HTTP/1.1\r\n") > 100 - 66
     }
     assert first - {(e.connection, e.first_frame) for e in cut} <= hidden
+
+
+def test_node_sdk_over_stdio() -> None:
+    """`mcp-stdio.mjs`: the notification has no answer and is no round trip; the server's question during the task, and
+    the answer to it, are neither. Bytes are those of the lines, line feeds too."""
+    exchanges = hsa.exchanges(str(FOREIGN / "mcp-stdio-node.pcapng"))
+    assert [(e.operation, e.phase, [m.kind for m in e.messages]) for e in exchanges] == [
+        ("initialize", "session", ["request", "response"]),
+        ("notifications/initialized", "readiness", ["notification"]),
+        ("tools/list", "capability", ["request", "response"]),
+        ("tools/call", "task", ["request", "notification", "request", "response"]),
+        ("answer", "other", ["response"]),
+    ]
+    (h,) = hsa.analyze(str(FOREIGN / "mcp-stdio-node.pcapng")).handshakes
+    assert (h.transport, h.era, h.version, h.outcome, h.ready_by) == (
+        "stdio",
+        "legacy",
+        "2025-11-25",
+        "ready",
+        "listed",
+    )
+    assert (h.client_name, h.server_name) == ("stdio-node-client", "stdio-node-agent")
+    assert (h.round_trips, h.critical_round_trips, h.attempts, h.connections, h.streams) == (2, 2, 0, 1, 0)
+    assert {name: phase.round_trips for name, phase in h.phases.items()} == {
+        "session": 1,
+        "readiness": 0,
+        "capability": 1,
+    }
+    assert (h.bytes_up, h.bytes_down) == (177 + 55 + 47, 185 + 292)
+    assert (h.connect_ms, h.network_round_trips, h.captured_bytes_up) == (None, None, None)
+    assert h.metadata.names == ("echo",) and h.tasks.operations == 1 and not h.bound

@@ -133,6 +133,10 @@ STREAMS: dict[str, st.SearchStrategy[list[Turn]]] = {
     "http1": talks().map(lambda talk: talk.turns),
     "sse": one_way(S2C, streams().map(lambda stream: stream.wire)),
     "json-rpc": st.tuples(JSON_BODIES, JSON_BODIES).map(lambda two: [(C2S, two[0]), (S2C, two[1])]),
+    "json-lines": st.lists(
+        st.tuples(st.sampled_from((C2S, S2C)), JSON_BODIES, st.sampled_from((b"\n", b"\n", b"\r\n", b"\n\n"))),
+        max_size=6,
+    ).map(lambda lines: [(way, b'{"jsonrpc":"2.0","id":1,"result":' + body + b"}" + end) for way, body, end in lines]),
     "proxy": st.tuples(st.sampled_from(PROXY_HEADERS), st.binary(min_size=1, max_size=40)).map(
         lambda two: [(C2S, two[0] + two[1]), (S2C, two[1])]
     ),

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 from hsa.cli import words
 from hsa.cli.beside import beside
 from hsa.cli.table import shorten, text_width
+from hsa.dissectors.http import NO_HTTP
 
 Row = Mapping[str, Any]
 HANDSHAKE = ("discovery", "capability", "session", "readiness")
@@ -202,18 +203,20 @@ def _arrows(e: Row, start: float) -> Iterator[Step]:
         yield Step(sent - start, phase, f"{_request(e)}, {words.count(e['bytes_up'])} B", "request", connection)
     if ended is not None:
         yield Step(ended - start, phase, f"{_answer(e)}, {words.count(e['bytes_down'])} B", "answer", connection)
-    elif sent is not None:
+    elif sent is not None and not e["complete"]:
         yield Step(sent - start, phase, "no answer captured", "answer", connection)
 
 
 def _request(e: Row) -> str:
     """What was asked: the operation where the body names it (JSON-RPC), else the target."""
     named = e["messages"] and e["operation"]
+    if e["http"] == NO_HTTP:
+        return e["operation"] or "message"
     return f"{e['method'] or '?'} {(e['operation'] if named else e['target']) or ''}".rstrip()
 
 
 def _answer(e: Row) -> str:
-    parts = [str(e["status"] if e["status"] is not None else "?")]
+    parts = ["answer"] if e["http"] == NO_HTTP else [str(e["status"] if e["status"] is not None else "?")]
     down = [m for m in e["messages"] if m["direction"] == "down"]
     if _failed(e):
         parts.append("error")

@@ -46,7 +46,7 @@ def verify(
     from hsa.analysis.output import analysis_json
     from hsa.analysis.redact import Door
     from hsa.analysis.tshark import TsharkFailed, TsharkMissing, version
-    from hsa.analysis.verify import REASONS
+    from hsa.analysis.verify import REASONS, is_http1
     from hsa.analysis.verify import verify as compare_with_tshark
     from hsa.cli.progress import exchanges_watched
     from hsa.cli.status import report
@@ -64,7 +64,7 @@ def verify(
     remarks: list[str] = []
     compared = 0
     for trace in analysis.traces:
-        mine = [e for e in exchanges if e.trace == trace.index and e.stream is None]
+        mine = [e for e in exchanges if e.trace == trace.index and is_http1(e)]
         if not os.path.isfile(trace.file):
             remarks.append(f"{trace.file}: tshark cannot read it a second time")
             continue
