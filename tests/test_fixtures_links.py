@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from hsa.capture.generate import truth
+from hsa.capture.generate import rows, truth
 from hsa.capture.generate.beside import beside
 from hsa.capture.generate.matrix import FORMAT
 from tests.joining import join
@@ -52,6 +52,17 @@ def test_both_links_differ_by_what_they_charge() -> None:
     for pair in pairs.values():
         assert pair.expected_ms is not None
         assert pair.difference_ms == pytest.approx(pair.expected_ms, rel=0.05)
+
+
+def test_rows_are_those_of_the_paper() -> None:
+    """Sizes of its table 1: bodies of each request and answer, and the sum of what was not chunked framing."""
+    (legacy,) = (file for file in TRUTHS if file.name == "s1.mcp-legacy.truth.json" and "relay" in str(file))
+    for row in rows.rows(truth.load(legacy)):
+        handshake = row["requests"][:3]
+        assert [request["req_body_bytes"] for request in handshake] == [163, 54, 68]
+        assert [request["resp_body_bytes"] for request in handshake] == [379, 0, 399]
+        assert (row["app_bytes_up"], row["app_bytes_down"]) == (1147, 1522 - 30 + 6)
+        assert row["network"] == "rtt50" and row["validated"] is True
 
 
 def test_manifest_names_every_recording() -> None:

@@ -12,8 +12,13 @@ import contextvars
 import json
 import time
 from collections.abc import Awaitable, Callable
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any
+
+INTERIM = (b"HTTP/1.1 1", b"HTTP/1.0 1")
+"""How an interim answer begins."""
+CHUNK_HEAD_BYTES = 64
+"""A chunk's size line, with extensions, is shorter."""
 
 _current: contextvars.ContextVar[Request | None] = contextvars.ContextVar("request being sent", default=None)
 
@@ -59,6 +64,8 @@ class Request:
     """Bytes read: head, framing and body. None on HTTP/2."""
     head_bytes: int | None = None
     """Of `bytes_down`: the final answer's status line and headers."""
+    body_bytes: int | None = None
+    """Of `bytes_down`: the body without its chunked framing, as far as it was read."""
     content_type: str | None = None
     """Of the answer."""
     start_ns: int | None = None
@@ -71,6 +78,10 @@ class Request:
     """What makes two requests the same, beyond method, path and operation (cursor, version offered)."""
     error: str | None = None
     """Type of the exception that ended it."""
+    chunked: bool = False
+    """The body has chunked framing."""
+    answer: bytearray = field(default_factory=bytearray)
+    """What was read."""
 
 
 @dataclass(slots=True)
@@ -93,7 +104,13 @@ class Ledger:
 
     def page(self) -> list[dict[str, Any]]:
         """The requests as they stand now, as plain data."""
-        return [asdict(request) for request in self.requests]
+        for request in self.requests:
+            if request.status is not None and request.bytes_down is not None:
+                request.head_bytes = _head(request.answer)
+                body = memoryview(request.answer)[request.head_bytes :]
+                request.body_bytes = _dechunked(body) if request.chunked else len(body)
+        names = [each.name for each in fields(Request) if each.name not in ("chunked", "answer")]
+        return [{name: getattr(request, name) for name in names} for request in self.requests]
 
     def opened(self) -> int:
         """Connections opened so far."""
@@ -145,6 +162,7 @@ class Ledger:
             if data and connection.holds is not None:
                 if connection.holds.bytes_down is not None:
                     connection.holds.bytes_down += len(data)
+                    connection.holds.answer += data
                 connection.holds.end_ns = time.time_ns()
             return data
 
@@ -156,16 +174,33 @@ class Ledger:
 
 
 def _note_answer(entry: Request, answer: Any) -> None:
-    """`answer` is what httpcore read: version, status, reason, header pairs; the last two for HTTP/1.1 only."""
+    """`answer` is what httpcore read: version, status, reason and header pairs of HTTP/1.1, or status and headers."""
     entry.headers_ns = time.time_ns()
-    if len(answer) == 4:
-        version, entry.status, reason, headers = answer
-        line = len(version) + len(str(entry.status)) + len(reason) + 4  # two spaces, CR LF
-        entry.head_bytes = line + sum(len(name) + len(value) + 4 for name, value in headers) + 2
-    else:
-        entry.status, headers = answer[-2:]
-    found = [value for name, value in headers if name.lower() == b"content-type"]
-    entry.content_type = found[0].decode("latin-1") if found else None
+    entry.status, headers = (answer[1], answer[3]) if len(answer) == 4 else answer[-2:]
+    found = {name.lower(): value for name, value in headers}
+    entry.chunked = b"chunked" in found.get(b"transfer-encoding", b"").lower()
+    content_type = found.get(b"content-type")
+    entry.content_type = None if content_type is None else content_type.decode("latin-1")
+
+
+def _head(answer: bytearray) -> int:
+    """Bytes of the status line and headers of an answer, with those of interim answers before it."""
+    end = answer.index(b"\r\n\r\n") + 4
+    start = 0
+    while answer[start:].startswith(INTERIM):
+        start, end = end, answer.index(b"\r\n\r\n", end) + 4
+    return end
+
+
+def _dechunked(body: memoryview) -> int:
+    """Bytes of data in the chunks that are there, also of the last one if it is not whole."""
+    at = data = 0
+    while (end := bytes(body[at : at + CHUNK_HEAD_BYTES]).find(b"\r\n")) >= 0:
+        length = int(bytes(body[at : at + end]).partition(b";")[0], 16)
+        at += end + 2
+        data += min(length, len(body) - at)
+        at += length + 2
+    return data
 
 
 def _describe(request: Any, body: bytes) -> Request:

@@ -33,7 +33,6 @@ from hsa.capture.links.link import Link
 FORMAT = "hsa/matrix/v1"
 MANIFEST = "manifest.json"
 PARTIAL = ".partial"
-LOCK = ".lock"
 
 
 class Mixed(RuntimeError):
@@ -127,12 +126,15 @@ def opened(folder: Path) -> Iterator[None]:
     import fcntl
 
     folder.mkdir(parents=True, exist_ok=True)
-    with open(folder / LOCK, "a") as lock:
+    itself = os.open(folder, os.O_RDONLY)
+    try:
         try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(itself, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise Mixed(f"another hsa is recording into {folder}") from None
         yield
+    finally:
+        os.close(itself)
 
 
 def write_manifest(folder: Path) -> None:

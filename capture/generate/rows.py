@@ -1,9 +1,8 @@
 """Truth in the form of the paper's harness: one JSON object a run, a file a cell.
 
-Members have the harness's names and meanings, with these differences. Where no relay counted (`connections`,
-`wire_bytes_*`), the books of the client's HTTP layer take its place. Bodies under chunked framing have no size of their
-own in these books: `resp_body_bytes`, and `app_bytes_down` with them, are then null. Runs after the discarded warm-ups
-are numbered from 0. `link` says what lay between.
+Members have the harness's names and meanings, so that its analysis reads them. Where no relay counted (`connections`,
+`wire_bytes_*`), the books of the client's HTTP layer take its place; where they do not know (HTTP/2), sizes are null.
+Runs after the discarded warm-ups are numbered from 0. `link` says what lay between.
 """
 
 from __future__ import annotations
@@ -85,8 +84,6 @@ def _row(document: dict[str, Any], run: dict[str, Any], number: int) -> dict[str
 
 def _request(request: dict[str, Any], began_ns: int, number: int) -> dict[str, Any]:
     start_ns, headers_ns, end_ns = request["start_ns"], request.get("headers_ns"), request["end_ns"]
-    head, down = request.get("head_bytes"), request["bytes_down"]
-    whole = head is not None and down is not None and request.get("content_type") != "text/event-stream"
     return {
         "seq": number,
         "phase": _KINDS.get(request["phase"], request["phase"]),
@@ -97,9 +94,9 @@ def _request(request: dict[str, Any], began_ns: int, number: int) -> dict[str, A
         "ttfb_ms": (headers_ns - start_ns) / 1e6 if start_ns and headers_ns else None,
         "dur_ms": (end_ns - start_ns) / 1e6 if start_ns and end_ns else None,
         "req_body_bytes": request["request_body"],
-        "resp_body_bytes": down - head if whole else None,
+        "resp_body_bytes": request.get("body_bytes"),
         "req_wire_bytes": request["bytes_up"],
-        "resp_header_bytes": head,
+        "resp_header_bytes": request.get("head_bytes"),
         "content_type": request.get("content_type") or "",
         "error": request["error"],
         "rpc_method": request["operation"] if request["operation"] != request["method"] else "",

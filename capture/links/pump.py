@@ -20,6 +20,8 @@ from dataclasses import asdict
 from hsa.capture.links.queue import PacketQueue, Shape
 
 PACKET_BYTES = 65_536
+PRIORITY = 10
+"""Above whatever else asks for real-time priority on this machine, such as the two ends of the link."""
 AT_ONCE = 64
 """Packets read from one device before the other has its turn."""
 
@@ -57,7 +59,7 @@ def main() -> int:
     )
     gc.disable()  # nothing here makes cycles
     with suppress(PermissionError, AttributeError):
-        os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(1))
+        os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(PRIORITY))
     os.write(1, b"ready\n")
     pump((there, back), (queues[0], queues[1]), 0)
     os.write(1, json.dumps([asdict(queue.count) for queue in queues]).encode() + b"\n")

@@ -222,7 +222,10 @@ def _progress(jobs: list[Job], quiet: bool) -> Iterator[tuple[Callable[[str], No
         task = progress.add_task("contacts", total=sum(job.contacts for job in jobs))
 
         def done(job: Job, document: Any) -> None:
-            progress.console.print(line(job, document), markup=False, highlight=False)
+            if sys.stdout.isatty():
+                progress.console.print(line(job, document), markup=False, highlight=False)
+            else:
+                click.echo(line(job, document))
 
         yield (lambda outcome: progress.advance(task)), done
 

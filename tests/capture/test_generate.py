@@ -457,6 +457,22 @@ def test_ledger_reads_the_body_of_a_followed_redirect() -> None:
     ]
 
 
+def test_ledger_takes_chunks_apart() -> None:
+    head = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\nx: y\r\n\r\n"
+    body = b"5\r\nhello\r\n10;a=b\r\n" + b"x" * 16 + b"\r\n0\r\n\r\n"
+    ledger, _ = asyncio.run(ask([head + body], [("GET", "/x", b"")]))
+    (told,) = ledger.page()
+    assert (told["head_bytes"], told["body_bytes"], told["bytes_down"]) == (len(head), 21, len(head) + len(body))
+
+
+def test_ledger_tells_head_and_body_of_plain_answers() -> None:
+    interim = b"HTTP/1.1 103 Early Hints\r\nlink: x\r\n\r\n"
+    answer = interim + b"HTTP/1.1 404 Not Found\r\nContent-Length: 3\r\ncontent-type:text/plain\r\n\r\nabc"
+    ledger, _ = asyncio.run(ask([answer], [("GET", "/x", b"")]))
+    (told,) = ledger.page()
+    assert told["body_bytes"] == 3 and told["content_type"] == "text/plain"
+
+
 def test_ledger_tells_a_refused_connection() -> None:
     httpx = pytest.importorskip("httpx")
     ledger = Ledger()
