@@ -25,7 +25,7 @@ from hsa.replay.link import Link
 from hsa.replay.predict import groups, predict
 from hsa.replay.recorded import read
 
-CELLS = ("s1.mcp-legacy", "s1.mcp-modern", "s1.a2a", "s1.acp")
+CELLS = tuple(f"{way}.{name}" for way in ("s1", "tls") for name in ("mcp-legacy", "mcp-modern", "a2a", "acp"))
 RTTS = (25.0, 50.0, 100.0, 200.0)
 MOST_PERCENT, MOST_MS = 3.0, 2.0
 """An error may be this large, whichever is larger."""
@@ -83,7 +83,7 @@ def record(cells: Sequence[str], folder: Path, rounds: int, runs: int) -> None:
         for cell in select(list(cells)):
             for link in (Recorded(), *(Recorded("path", rtt) for rtt in RTTS)):
                 place = folder / link.name / str(number)
-                if not (place / f"{cell.name}.pcap").exists():
+                if not list(place.glob(f"{cell.name}.pcap*")):
                     play(cell, place, Setting(runs=runs, warmups=1, link=link))
                     print(".", end="", flush=True, file=sys.stderr)
     print(file=sys.stderr)
@@ -92,10 +92,10 @@ def record(cells: Sequence[str], folder: Path, rounds: int, runs: int) -> None:
 def rows(cells: Sequence[str], folder: Path, source: str = "local") -> Iterator[Row]:
     """Each cell over each path, from the captures of `source`."""
     for cell in cells:
-        recorded = sorted(folder.glob(f"{source}/*/{cell}.pcap"))
+        recorded = sorted(folder.glob(f"{source}/*/{cell}.pcap*"))
         for rtt in RTTS:
             name = Recorded("path", rtt).name
-            real = sorted(folder.glob(f"{name}/*/{cell}.pcap"))
+            real = sorted(folder.glob(f"{name}/*/{cell}.pcap*"))
             if real and recorded:
                 yield compare(cell, source, Link(rtt_ms=rtt), name, recorded, real)
 

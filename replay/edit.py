@@ -149,6 +149,18 @@ def give_own_line(plan: Plan, exchange: Exchange) -> None:
     _renumber(plan, plan.steps)
 
 
+def opening_of(plan: Plan, first: Step) -> Step | None:
+    """The step that opens the connection for a request; None when it was open before that."""
+    open_ones = list(first.waits)
+    while open_ones:
+        step = plan.steps[open_ones.pop()]
+        if step.line == first.line and is_set_up(step):
+            if step.kind is Kind.OPEN:
+                return step
+            open_ones += step.waits
+    return None
+
+
 def copy(plan: Plan) -> Plan:
     """A plan whose changes leave the original as it is."""
     return Plan(

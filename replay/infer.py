@@ -52,6 +52,18 @@ class CannotPlan(ValueError):
 
 
 @dataclass(slots=True)
+class _Opened:
+    """How a connection was set up."""
+
+    step: int
+    """The one that opened it."""
+    ready: tuple[int, ...]
+    """What its first request waited for."""
+    exchange: int
+    """Serial of the exchange that it was opened for."""
+
+
+@dataclass(slots=True)
 class _Arrival:
     """Something that reached the client, by the client's clock."""
 
@@ -97,6 +109,7 @@ class _Inference:
         self._server_ns = self._behind(links, round((server_ms or 0.0) * 1e6 / 2))
         """From the capture point to each server, one way."""
         self._lines: dict[Connection, int] = {}
+        self._opened: dict[int, _Opened] = {}
         self._arrivals: list[_Arrival] = []
         self._standing: list[tuple[int, Exchange, int, _Write]] = []
         """(capture time, stream, its line, write) of what listening streams brought and has not been taken yet."""
@@ -154,7 +167,7 @@ class _Inference:
             up = [Piece(request_end, max(1, exchange.bytes_up), -1)]
         opened = None
         if link not in self._lines:
-            opened = self._open(link, exchange)
+            opened = self._open(link, exchange, up[0].t_ns)
         line = self._lines[link]
         writes = _writes(up, [piece.t_ns - self._client_ns for piece in up])
         waits, free = self._waits(exchange, writes[0].t_ns, opened)
@@ -165,10 +178,10 @@ class _Inference:
         if exchange.response_start is not None:
             self._answer(exchange, line, number)
 
-    def _open(self, link: Connection, exchange: Exchange) -> int | None:
-        """The step that opened a connection; None when it was open before."""
+    def _open(self, link: Connection, exchange: Exchange, request_ns: int) -> _Opened | None:
+        """The steps that set up a connection before its first request; None when it was open before."""
         self._lines[link] = line = len(self._plan.lines)
-        self._plan.lines.append(Line(link, exchange.server))
+        self._plan.lines.append(Line(link, exchange.server, link.tls is not None))
         if link.syn_ns is None or link.established_ns is None or any(link.mid_start):
             if not exchange.order:
                 self._plan.unknown.append(f"the set-up of connection {link.number} was not captured: left out")
@@ -183,7 +196,33 @@ class _Inference:
         self._done.append(begun)
         answered = link.syn_ack_ns if link.syn_ack_ns is not None else link.established_ns
         self._effect.append(max(begun, answered + self._client_ns))
-        return self._plan.add(step)
+        number = self._plan.add(step)
+        opened = self._opened[line] = _Opened(number, (number,), exchange.serial)
+        if link.tls is not None:
+            opened.ready = self._secure(link, line, exchange, number, request_ns)
+        return opened
+
+    def _secure(self, link: Connection, line: int, exchange: Exchange, number: int, request_ns: int) -> tuple[int, ...]:
+        """The flights that set up TLS; the steps that the first request waited for."""
+        stream = self._session.streams.get(link)
+        sealed = None if stream is None else stream.sealed
+        assert link.tls is not None
+        if sealed is None or sealed.holes or sealed.cut:
+            self._plan.unknown.append(f"the TLS set-up of connection {link.number} was not captured: left out")
+            return (number,)
+        flights = [(p.t_ns, way, p) for way in (C2S, S2C) for p in sealed.pieces[way] if p.t_ns < request_ns]
+        flights.sort(key=lambda flight: flight[0])
+        came, ready = 0, number
+        for i, (_, way, piece) in enumerate(flights):
+            if way is S2C and came >= link.tls.round_trips and flights[i - 1][1] is C2S:
+                break  # tickets: nobody waits for them
+            came += way is S2C and (i == 0 or flights[i - 1][1] is C2S)
+            away_ns = -self._client_ns if way is C2S else -self._server_ns[str(link.server)]
+            write = _Write(piece.t_ns + away_ns, piece.size, piece.t_ns, piece.t_ns, -1)
+            ready = self._send(exchange, CLIENT if way is C2S else SERVER, line, write, (ready,))
+            step = self._plan.steps[ready]
+            step.part, step.setting_up = "tls", True
+        return (ready,)
 
     def _answer(self, exchange: Exchange, line: int, last: int) -> None:
         """The steps of a response; each piece of it is one."""
@@ -265,22 +304,22 @@ class _Inference:
     # ---------------------------------------------------------------- who waits for whom
 
     def _waits(
-        self, exchange: Exchange, moment_ns: int, opened: int | None
+        self, exchange: Exchange, moment_ns: int, opened: _Opened | None
     ) -> tuple[tuple[int, ...], tuple[int, ...] | None]:
         """(what the client's action at this moment waited for, what it would wait for if the order was chance)."""
         late_ns = moment_ns + self._client_ns // JITTER
         had = [a for a in self._arrivals if a.t_ns <= late_ns]
         had = [a for a in had if a.t_ns <= moment_ns or proof(exchange, a.exchange)]
         had = [a for a in had if a.exchange is not exchange]
-        base: tuple[int, ...] = (opened,) if opened is not None else self._before_on_line(exchange)
+        base: tuple[int, ...] = opened.ready if opened is not None else self._before_on_line(exchange)
         if opened is not None:
             # What the connection was opened after need not be waited for twice.
-            had = [a for a in had if a.t_ns > self._done[opened]]
+            had = [a for a in had if a.t_ns > self._done[opened.step]]
         if not had:
             return base, None
         last = had[-1]
         waits = (*base, last.step) if last.step not in base else base
-        if opened is not None and self._effect[opened] > last.t_ns:
+        if opened is not None and max(self._time(n, CLIENT) for n in base) > last.t_ns:
             # It came while the connection was being set up: it may or may not have been waited for.
             return (waits, None) if proof(exchange, last.exchange) else (base, None)
         if proof(exchange, last.exchange) or self._awaited(last, moment_ns):
@@ -302,10 +341,9 @@ class _Inference:
         number = self._plan.requests.get(exchange.serial)
         if number is None:
             return self._plan.start_ns
-        step = self._plan.steps[number]
-        for other in step.waits:
-            if self._plan.steps[other].kind is Kind.OPEN:
-                return self._done[other]
+        opened = self._opened.get(self._plan.steps[number].line)
+        if opened is not None and opened.exchange == exchange.serial:
+            return self._done[opened.step]
         return self._done[number]
 
     def _awaited(self, arrival: _Arrival, moment_ns: int) -> bool:

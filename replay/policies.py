@@ -14,7 +14,17 @@ from typing import Any
 
 from hsa.analysis.model import Exchange
 from hsa.dissectors.reading import Role
-from hsa.replay.edit import before, copy, drop, exchanges_of, give_own_line, insert_after_open, join_lines, take_out
+from hsa.replay.edit import (
+    before,
+    copy,
+    drop,
+    exchanges_of,
+    give_own_line,
+    insert_after_open,
+    join_lines,
+    opening_of,
+    take_out,
+)
 from hsa.replay.infer import CannotPlan, plan_of
 from hsa.replay.plan import CLIENT, SERVER, Kind, Plan, Step
 from hsa.replay.recorded import Session
@@ -242,7 +252,7 @@ def parallel(session: Session, plan: Plan) -> Iterator[Change]:
         if not _in_handshake(session, exchange) or exchange.serial not in plan.requests:
             continue
         first = plan.steps[plan.requests[exchange.serial]]
-        opening = next((plan.steps[n] for n in first.waits if plan.steps[n].kind is Kind.OPEN), None)
+        opening = opening_of(plan, first)
         begun = opening or first
         for number in begun.waits:
             earlier = plan.steps[number].exchange
@@ -252,7 +262,7 @@ def parallel(session: Session, plan: Plan) -> Iterator[Change]:
             if why is None:
                 continue
             request = plan.steps[plan.requests[earlier.serial]]
-            own_opening = next((plan.steps[n] for n in request.waits if plan.steps[n].kind is Kind.OPEN), None)
+            own_opening = opening_of(plan, request)
             begun.waits = tuple(n for n in begun.waits if n != number) + (own_opening or request).waits
             begun.free = None
             if opening is None and first.line == request.line and exchange.stream is None:
@@ -333,12 +343,12 @@ def _overlapping(later: str, earlier: str, why: str) -> Policy:
             if other is None:
                 continue
             first = plan.steps[plan.requests[exchange.serial]]
-            opening = next((plan.steps[n] for n in first.waits if plan.steps[n].kind is Kind.OPEN), None)
+            opening = opening_of(plan, first)
             begun = opening or first
             request = plan.steps[plan.requests[other.serial]]
             if begun.number in before(plan, request.number):
                 continue
-            own_opening = next((plan.steps[n] for n in request.waits if plan.steps[n].kind is Kind.OPEN), None)
+            own_opening = opening_of(plan, request)
             begun.waits, begun.free = (own_opening or request).waits, None
             if opening is None:
                 give_own_line(plan, exchange)

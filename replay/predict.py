@@ -14,6 +14,7 @@ from hsa.analysis.model import Exchange, Handshake
 from hsa.analysis.session import end_of
 from hsa.analysis.statistics import median
 from hsa.dissectors.reading import Role
+from hsa.replay.edit import opening_of
 from hsa.replay.infer import CannotPlan, plan_of
 from hsa.replay.link import Link
 from hsa.replay.plan import CLIENT, Kind, Plan
@@ -183,8 +184,8 @@ def _tasks(plan: Plan, played: Played) -> Iterable[TaskPrediction]:
         if answer is None or played.effect[answer] < 0 or exchange.request_start is None or shown >= TASKS_SHOWN:
             continue
         shown += 1
-        begun = next((n for n in step.waits if plan.steps[n].kind is Kind.OPEN), None)
-        since = played.done[step.number] if begun is None else played.done[begun]
+        begun = opening_of(plan, step)
+        since = played.done[step.number if begun is None else begun.number]
         link = exchange.link
         start = exchange.request_start
         if begun is not None and link is not None and link.syn_ns is not None:

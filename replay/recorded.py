@@ -16,7 +16,7 @@ from hsa.analysis.options import Options
 from hsa.analysis.pipeline import Pipeline
 from hsa.dissectors.connection import Connection
 from hsa.dissectors.contract import Direction, Gap, Item, Seen
-from hsa.dissectors.first_bytes import HTTP, HTTP2
+from hsa.dissectors.first_bytes import HTTP, HTTP2, TLS
 from hsa.dissectors.nesting import Output, Reader, Setting
 from hsa.dissectors.registry import open_stream
 
@@ -53,6 +53,8 @@ class Stream:
     """More came than is kept."""
     depth: int = 0
     """How many streams it was inside of."""
+    sealed: Stream | None = None
+    """The TLS stream that it was inside of, as sent; None without TLS."""
 
     def within(self, direction: Direction, first_ns: int, last_ns: int) -> list[Piece]:
         """The pieces of a direction that were captured in [first, last]."""
@@ -82,6 +84,7 @@ class Taps:
 
     def __init__(self, *, keep_bytes: bool = False) -> None:
         self.streams: dict[Connection, Stream] = {}
+        self._sealed: dict[Connection, Stream] = {}
         self._keep_bytes = keep_bytes
         self._bytes = 0
         self._pieces = 0
@@ -89,12 +92,16 @@ class Taps:
     def open(self, kind: str, setting: Setting) -> Reader | None:
         """As `registry.open_stream`."""
         reader = open_stream(kind, setting)
+        if reader is not None and kind == TLS:
+            sealed = self._sealed[setting.connection] = Stream(depth=setting.depth)
+            return _Tapped(reader, sealed, self)
         if reader is None or kind not in TAPPED:
             return reader
         known = self.streams.get(setting.connection)
         if known is None or known.depth < setting.depth:
             data = (bytearray(), bytearray()) if self._keep_bytes else None
             known = self.streams[setting.connection] = Stream(data=data, depth=setting.depth)
+            known.sealed = self._sealed.get(setting.connection)
         return _Tapped(reader, known, self)
 
     def note(self, stream: Stream, direction: Direction, item: Item) -> None:

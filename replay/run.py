@@ -29,6 +29,7 @@ from hsa.replay.edit import drop, exchanges_of, take_out
 from hsa.replay.infer import CannotPlan, plan_of
 from hsa.replay.link import Link
 from hsa.replay.plan import Plan
+from hsa.replay.policies import Change, tls
 from hsa.replay.recorded import Session
 from hsa.replay.resend import PATIENCE_S, CannotResend, Ends, resend, run_loop, script_of
 from hsa.replay.simulate import play
@@ -61,8 +62,9 @@ class Rerun:
 
 
 def part_of(session: Session) -> Plan:
-    """The plan of a session up to its first task (or to its end, without one). Raises CannotPlan."""
+    """The plan of a session up to its first task (or to its end, without one), without TLS. Raises CannotPlan."""
     plan = plan_of(session)
+    without_tls(session, plan)
     recorded = play(plan, Link(rtt_ms=(plan.rtt_ns or 0) / 1e6, mtu=65_535))
     last = max(recorded.effect[number] for number in plan.ends)
     for exchange in exchanges_of(plan):
@@ -75,6 +77,13 @@ def part_of(session: Session) -> Plan:
     drop(plan, {s.number for s in open_ended if recorded.done[s.number] > last or recorded.done[s.number] < 0})
     take_out(plan, [e for e in gone if e.serial in plan.requests])
     return plan
+
+
+def without_tls(session: Session, plan: Plan) -> list[Change]:
+    """What was decrypted is sent again in the clear: take the set-up of TLS out of a plan."""
+    if not any(step.setting_up for step in plan.steps):
+        return []
+    return list(tls("none")(session, plan))
 
 
 def run(

@@ -11,8 +11,9 @@ from dataclasses import dataclass
 
 from hsa.analysis.model import Exchange
 from hsa.dissectors.reading import Role
+from hsa.replay.edit import opening_of
 from hsa.replay.link import Link
-from hsa.replay.plan import CLIENT, Kind, Plan
+from hsa.replay.plan import Plan
 from hsa.replay.simulate import Played
 
 
@@ -97,16 +98,17 @@ def _spans(plan: Plan, recorded: Played, predicted: Played, link: Link) -> Itera
             yield idle
         if answer is not None:
             seen_lines[step.line] = answer
-        for other in step.waits:
-            if plan.steps[other].kind is Kind.OPEN and step.actor == CLIENT and link.kind == "path":
-                yield Crossed(
-                    "SYN sent again",
-                    SYN_MS,
-                    (recorded.effect[other] - recorded.done[other]) / 1e6,
-                    (predicted.effect[other] - predicted.done[other]) / 1e6,
-                    serial,
-                    "the kernel sends it again although it was not lost",
-                )
+        opening = opening_of(plan, step)
+        if opening is not None and link.kind == "path":
+            other = opening.number
+            yield Crossed(
+                "SYN sent again",
+                SYN_MS,
+                (recorded.effect[other] - recorded.done[other]) / 1e6,
+                (predicted.effect[other] - predicted.done[other]) / 1e6,
+                serial,
+                "the kernel sends it again although it was not lost",
+            )
 
 
 def _ms(played: Played, first: int, last: int) -> float:

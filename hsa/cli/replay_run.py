@@ -47,8 +47,8 @@ def run(words: tuple[str, ...], as_json: bool, output: str | None, **given: Any)
     The recorded bytes go over real sockets: the client's when what it had waited for has arrived and its own time is
     over, the server's likewise. --link path makes two network namespaces (root on Linux) in which the kernel's TCP
     works over a link that delays every packet; --link relay goes through a relay on loopback. Nothing leaves this
-    machine. What passes is recorded and analyzed like any capture. ID is the id of a handshake, as `hsa analyze --each`
-    prints it.
+    machine. What passes is recorded and analyzed like any capture; what was decrypted goes in the clear. ID is the id
+    of a handshake, as `hsa analyze --each` prints it.
     """
     from hsa.analysis.output import analysis_json
     from hsa.analysis.redact import Door
@@ -60,7 +60,7 @@ def run(words: tuple[str, ...], as_json: bool, output: str | None, **given: Any)
     from hsa.cli.table import dumps
     from hsa.replay.predict import predict
     from hsa.replay.recorded import read
-    from hsa.replay.run import real
+    from hsa.replay.run import real, without_tls
     from hsa.replay.run import run as rerun
 
     links = links_of(given)
@@ -82,7 +82,7 @@ def run(words: tuple[str, ...], as_json: bool, output: str | None, **given: Any)
     if number is not None and not 0 <= number < len(recording.sessions) and recording.analysis.traces:
         raise click.ClickException(missing(number, len(recording.sessions)))
     chosen = [s for s in recording.sessions if number in (None, s.handshake.id)]
-    predictions = predict(chosen, links[0])
+    predictions = predict(chosen, links[0], without_tls)
     reruns: list[Rerun] = []
     if chosen:
         signal.signal(signal.SIGTERM, _interrupt)

@@ -94,3 +94,12 @@ def test_a_warm_contact_is_refused_with_its_reason() -> None:
     assert warm
     with pytest.raises(CannotPlan, match="no handshake on the wire"):
         plan_of(warm[0])
+
+
+def test_setting_up_tls_is_a_part_of_its_own() -> None:
+    """One round trip on each of three connections (RFC 8446), and what both ends compute; nobody waits for tickets."""
+    for session in sessions("replay/tls.mcp-legacy.local.pcapng.gz"):
+        plan = plan_of(session)
+        slow, fast = (play(plan, Link(rtt_ms=rtt)).parts_ns["tls"] for rtt in (100, 0))
+        assert slow - fast == pytest.approx(3 * 100 * MS, abs=MS)
+        assert 1 * MS < fast < 40 * MS

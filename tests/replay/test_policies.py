@@ -61,6 +61,20 @@ def test_tls_costs_its_round_trips_on_each_connection(version: str, rounds: int)
     assert (parts["connect"], parts["network"]) == (150, 150)
 
 
+@pytest.mark.parametrize(("version", "rounds"), [("none", 0), ("1.3", 1), ("1.2", 2)])
+def test_recorded_tls_is_taken_out_or_exchanged(version: str, rounds: int) -> None:
+    parts, done = changed(sessions("replay/tls.mcp-legacy.local.pcapng.gz")[0], tls(version))
+    assert parts["tls"] == 3 * 50 * rounds + {0: 0, 1: 3, 2: 4}[rounds]
+    assert (parts["connect"], parts["network"]) == (150, 150)
+    assert done[0].did == ("removed" if version == "none" else "inserted")
+
+
+def test_reused_connections_set_tls_up_once() -> None:
+    parts, _ = changed(sessions("replay/tls.mcp-legacy.local.pcapng.gz")[0], NAMED["reuse-connections"])
+    assert parts["connect"] == 50
+    assert 50 <= parts["tls"] < 65
+
+
 def test_early_data_carries_a_get_only() -> None:
     parts, done = changed(sessions("recorded/s1.acp.pcap", "acp")[0], tls("0rtt"))
     assert parts["tls"] == 0
