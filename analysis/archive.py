@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import overload
 
 from hsa.analysis.model import (
@@ -51,3 +51,6 @@ class Handshakes(Sequence[Handshake]):
         if isinstance(index, slice):
             return [self._packed[number] for number in self._order[index]]
         return self._packed[self._order[index]]
+
+    def __iter__(self) -> Iterator[Handshake]:
+        return map(self._packed.__getitem__, self._order)

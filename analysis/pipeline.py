@@ -17,6 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from hsa.analysis.assembly import Assembler
+from hsa.analysis.exchange_log import ExchangeLog
 from hsa.analysis.exchanges import not_before, record, refresh, take_answer
 from hsa.analysis.filters import wanted, within
 from hsa.analysis.groups import groups
@@ -70,13 +71,11 @@ def analyze_traces(paths: Paths, options: Options, progress: Callable[[int], Non
 
 def iter_exchanges(paths: Paths, options: Options, progress: Callable[[int], None] | None = None) -> Iterator[Exchange]:
     """Every HTTP exchange, agent traffic or not, in order of request start, numbered (`serial` is the id)."""
-    pipeline = Pipeline(paths, options, keep_exchanges=True, progress=progress)
+    pipeline = Pipeline(paths, options, keep_exchanges=True, whole_exchanges=False, progress=progress)
     for _ in pipeline.run():
         pass
     pipeline.analysis()
-    for number, exchange in enumerate(pipeline.kept()):
-        exchange.serial = number
-        yield exchange
+    yield from pipeline.kept()
 
 
 @contextmanager
@@ -114,6 +113,7 @@ class Pipeline:
         options: Options,
         *,
         keep_exchanges: bool,
+        whole_exchanges: bool = True,
         progress: Callable[[int], None] | None = None,
         opener: Opener = open_stream,
     ) -> None:
@@ -124,7 +124,8 @@ class Pipeline:
         self._recogniser = Recogniser()
         self._late = LateAnswers()
         self._assembler = Assembler(idle_ns=int(options.idle_s * 1e9), merge_hops=options.hops == "merged")
-        self._results = Results(options, self._assembler, self._driver, self._late)
+        self._log = ExchangeLog(whole=whole_exchanges) if keep_exchanges else None
+        self._results = Results(options, self._assembler, self._driver, self._late, self._log)
         self._pending: list[_Pending] = []
         self._resumed: list[HttpExchange] = []
         self._waiting: dict[HttpExchange, _Pending] = {}
@@ -132,10 +133,10 @@ class Pipeline:
         self._starts = array("q")
         self._floors: dict[Connection, int] = {}
         self._skipped: set[HttpExchange] = set()
-        self._keep: list[Exchange] | None = [] if keep_exchanges else None
         self.watermark_ns = 0
         self.block_done = False
         self._blocks = 0
+        self._kept: Sequence[Exchange] = ()
 
     @property
     def begun(self) -> int:
@@ -166,10 +167,9 @@ class Pipeline:
         for http, exchange in self._open.items():
             self._refresh(http, exchange)
 
-    def kept(self) -> list[Exchange]:
-        """All exchanges in order of start (only when they were to be kept)."""
-        order = sorted(self._keep or (), key=lambda e: (e.request_start or e.response_start or 0, e.serial))
-        return order
+    def kept(self) -> Sequence[Exchange]:
+        """All exchanges in order of start, `serial` their position; once there is an analysis, if they are kept."""
+        return self._kept
 
     # -- one exchange --------------------------------------------------------------------------------------------
 
@@ -180,7 +180,10 @@ class Pipeline:
             return
         if http in self._open:
             if final:
-                self._refresh(http, self._open.pop(http))
+                exchange = self._open.pop(http)
+                self._refresh(http, exchange)
+                if self._log is not None:
+                    self._log.final(exchange)
             return
         if http in self._skipped:
             if final:
@@ -212,7 +215,7 @@ class Pipeline:
     def _bring_up_to_date(self, http: HttpExchange, exchange: Exchange) -> None:
         late = exchange.answer if exchange.reading is not None and exchange.reading.answered_elsewhere else None
         reading = self._recogniser.read(http) if exchange.reading is not None else None
-        refresh(exchange, http, reading, all_messages=self._keep is not None)
+        refresh(exchange, http, reading, all_messages=self._log is not None)
         if late is not None:
             take_answer(exchange, late)
         self._assembler.brought_up_to_date(exchange)
@@ -243,7 +246,7 @@ class Pipeline:
 
     def _read(self, pending: _Pending) -> None:
         pending.reading = self._recogniser.read(pending.http)
-        pending.record = record(pending.http, pending.reading, pending.serial, all_messages=self._keep is not None)
+        pending.record = record(pending.http, pending.reading, pending.serial, all_messages=self._log is not None)
         connection = pending.http.connection
         if connection.clock_steps:
             not_before(pending.record, max(pending.start, self._floors.get(connection, 0)))
@@ -268,10 +271,15 @@ class Pipeline:
         del self._waiting[http]
         if not pending.final:
             self._open[http] = exchange
-        if self._keep is not None:
-            self._keep.append(exchange)
-        if reading is None:
-            return
+        try:
+            if reading is not None:
+                self._join(http, reading, exchange)
+        finally:
+            if self._log is not None:
+                self._log.add(exchange, pending.final)
+
+    def _join(self, http: HttpExchange, reading: Reading, exchange: Exchange) -> None:
+        """Give an exchange to its session."""
         if reading.protocol not in AGENT_PROTOCOLS and reading.role is not Role.AUTH:
             self._results.other_protocols[reading.protocol] = self._results.other_protocols.get(reading.protocol, 0) + 1
             exchange.protocol = exchange.operation = exchange.phase = None
@@ -296,8 +304,8 @@ class Pipeline:
         ids[np.argsort(np.array(self._starts, dtype=np.int64), kind="stable")] = np.arange(len(ids))
         handshakes = self._results.finish(self.watermark_ns, array("q", ids.tobytes()))
         analysis = Analysis(traces=self._reader.traces, handshakes=handshakes, errors=list(self._reader.errors))
-        for exchange in self._keep or ():
-            self._results.label(exchange)
+        if self._log is not None:
+            self._kept = self._results.exchanges(self._log)
         self._results.fill(analysis)
         analysis.groups = groups(handshakes)
         analysis.startup = startups(handshakes)

@@ -9,6 +9,7 @@ from hsa.analysis import gateways, loops
 from hsa.analysis.afterwards import add_late
 from hsa.analysis.archive import KINDS, Handshakes
 from hsa.analysis.assembly import Assembler
+from hsa.analysis.exchange_log import ExchangeLog
 from hsa.analysis.handshakes import Surroundings, build
 from hsa.analysis.late_answers import LateAnswers
 from hsa.analysis.model import (
@@ -60,8 +61,16 @@ record."""
 class Results:
     """Folds sessions and counts the rest."""
 
-    def __init__(self, options: Options, assembler: Assembler, driver: Driver, late: LateAnswers) -> None:
+    def __init__(
+        self,
+        options: Options,
+        assembler: Assembler,
+        driver: Driver,
+        late: LateAnswers,
+        log: ExchangeLog | None,
+    ) -> None:
         self._late = late
+        self._log = log
         self._options = options
         self._assembler = assembler
         self._driver = driver
@@ -145,7 +154,14 @@ class Results:
         self._assembler.forget(session)
         self._late.forget(session)
         prints = fingerprints(session.steps)
-        for step in [*session.steps, *session.streams, *session.others, *session.challenged, *session.task_exchanges]:
+        steps = [*session.steps, *session.streams, *session.others, *session.challenged, *session.task_exchanges]
+        if self._log is not None:
+            for step in [*steps, *session.callbacks]:
+                leg: Exchange | None = step
+                while leg is not None:
+                    self._log.folded(leg, *self._place(leg))
+                    leg = leg.inner
+        for step in steps:
             step.inner = None  # the other half of the pair keeps `outer`: no cycle is left
         session.fold(self._prints.setdefault(frozenset(prints), prints))
 
@@ -217,17 +233,25 @@ class Results:
             connection.kind = "agent"
             self._agent_connections += 1
 
-    def label(self, exchange: Exchange) -> None:
-        """Give an exchange the number of its handshake and its leg."""
+    def exchanges(self, log: ExchangeLog) -> Sequence[Exchange]:
+        """All exchanges, with their handshakes; once `finish` was called."""
+        return log.finish(self._label, self._ids)
+
+    def _label(self, exchange: Exchange) -> None:
+        """Give an exchange the id of its handshake, and its leg."""
+        number, leg = self._place(exchange)
+        if number is not None:
+            exchange.handshake, exchange.hop = self._ids[number], leg
+
+    def _place(self, exchange: Exchange) -> tuple[int | None, int]:
+        """(number of its handshake among those put away, its leg)."""
         nearest = exchange
         legs = 0
         while nearest.outer is not None:
             nearest = nearest.outer
             legs += 1
         session = nearest.session
-        identity = self._id_of(session) if session is not None else None
-        if identity is not None:
-            exchange.handshake, exchange.hop = identity, legs
+        return (session.handshake if session is not None else None), legs
 
     # -- surroundings --------------------------------------------------------------------------------------------
 

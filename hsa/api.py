@@ -45,6 +45,7 @@ def exchanges(paths: Paths, *, key: bytes | None = None, **options: Any) -> Iter
 
     Inputs as for `analyze`. Frames are frame keys (`hsa.capture.records.frame_of` takes them apart).
     """
+    from hsa.analysis.exchange_log import public
     from hsa.analysis.pipeline import iter_exchanges
 
     door = _door(key)
@@ -62,19 +63,6 @@ def frame(paths: Paths, *, key: bytes | None = None, **options: Any) -> DataFram
 
     need_pandas()
     return data_frame(analyze(paths, key=key, **options))
-
-
-def public(exchange: Exchange) -> Exchange:
-    """A copy of an exchange with what is printed of it, without what the analysis keeps beyond that."""
-    return Exchange(**{name: getattr(exchange, name) for name in PUBLIC})
-
-
-PUBLIC = (
-    *("serial", "trace", "connection", "stream", "http", "client", "server", "method", "target", "authority", "status"),
-    *("request_start", "request_end", "response_start", "response_end", "bytes_up", "bytes_down", "request_body"),
-    *("response_body", "content_type", "complete", "first_frame", "last_frame", "protocol", "operation", "phase"),
-    *("handshake", "hop", "messages", "tls"),
-)
 
 
 def _names(paths: Paths) -> list[str]:

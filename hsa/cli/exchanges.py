@@ -62,7 +62,7 @@ def exchanges(
     check_output(output, traces)
     if engine == "tshark":
         opt.check_readable_twice(traces, "tshark reads the capture once more")
-    analysis, found, interrupted = exchanges_watched(traces, run)
+    analysis, found, interrupted = exchanges_watched(traces, run, whole=False)
     door = Door(run.key)
     shown = door.clean(analysis_json(analysis, brief=True))
     lines = _through_tshark(analysis, found, run) if engine == "tshark" else (exchange_json(e, e.serial) for e in found)

@@ -29,22 +29,29 @@ class Interrupted(BaseException):
 
 def analyze_watched(traces: Sequence[str], run: Run) -> tuple[Analysis, bool]:
     """The analysis, and whether it was interrupted: then it holds what was known by then."""
-    analysis, _, interrupted = _watched(traces, run, keep_exchanges=False)
+    analysis, _, interrupted = _watched(traces, run, keep_exchanges=False, whole=False)
     return analysis, interrupted
 
 
-def exchanges_watched(traces: Sequence[str], run: Run) -> tuple[Analysis, list[Exchange], bool]:
-    """The analysis, all exchanges in order (`serial` is the id), and whether it was interrupted."""
-    return _watched(traces, run, keep_exchanges=True)
+def exchanges_watched(
+    traces: Sequence[str], run: Run, *, whole: bool = True
+) -> tuple[Analysis, Sequence[Exchange], bool]:
+    """The analysis, all exchanges in order (`serial` is the id), and whether it was interrupted. Not `whole`: only what
+    is printed of the exchanges, in little memory."""
+    return _watched(traces, run, keep_exchanges=True, whole=whole)
 
 
-def _watched(traces: Sequence[str], run: Run, *, keep_exchanges: bool) -> tuple[Analysis, list[Exchange], bool]:
+def _watched(
+    traces: Sequence[str], run: Run, *, keep_exchanges: bool, whole: bool
+) -> tuple[Analysis, Sequence[Exchange], bool]:
     from hsa.analysis.pipeline import Pipeline
     from hsa.cli.heap import give_back
 
     give_back()
     with watching(run.quiet) as watch:
-        pipeline = Pipeline(traces, run.options, keep_exchanges=keep_exchanges, progress=watch.packets)
+        pipeline = Pipeline(
+            traces, run.options, keep_exchanges=keep_exchanges, whole_exchanges=whole, progress=watch.packets
+        )
         try:
             for _ in pipeline.run():
                 pass
@@ -54,10 +61,7 @@ def _watched(traces: Sequence[str], run: Run, *, keep_exchanges: bool) -> tuple[
         watch.stop_interrupting()
         interrupted = watch.pressed
         analysis = pipeline.analysis()
-        exchanges = pipeline.kept() if keep_exchanges else []
-    for number, exchange in enumerate(exchanges):
-        exchange.serial = number
-    return analysis, exchanges, interrupted
+    return analysis, pipeline.kept(), interrupted
 
 
 class Watch:

@@ -44,7 +44,7 @@ def show(words: tuple[str, ...], as_json: bool, output: str | None, **given: Any
     if number is None and len(traces) > 1 and traces[-1] != "-" and not os.path.lexists(traces[-1]):
         raise click.UsageError(f"{shorten(traces[-1], 60)} is neither a capture nor the id of a handshake, a number")
     check_output(output, traces)
-    analysis, exchanges, interrupted = exchanges_watched(traces, run)
+    analysis, exchanges, interrupted = exchanges_watched(traces, run, whole=False)
     door = Door(run.key)
     shown = door.clean(analysis_json(analysis))
     if number is None and len(analysis.handshakes) == 1:

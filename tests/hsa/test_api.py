@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 import hsa
+from hsa.analysis.exchange_log import PUBLIC, public
 from hsa.analysis.model import Exchange
 from hsa.analysis.output import analysis_json
-from hsa.api import PUBLIC, public
 from hsa.capture.records import NotACapture
 from tests.made import exchange
 
