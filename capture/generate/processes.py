@@ -78,6 +78,8 @@ def counterpart(
             raise _why("counterpart", complaints)
         yield json.loads(first)["ports"]
         rest, _ = process.communicate(timeout=STOP_S)
+        if process.returncode != 0:  # what the clients met was a dead counterpart
+            raise _why("counterpart", complaints)
         for line in rest.splitlines():
             served.extend(json.loads(line)["served"])
 

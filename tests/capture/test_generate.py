@@ -201,6 +201,22 @@ def test_failed_client_is_told_and_leaves_nothing(tmp_path: Path) -> None:
 
 
 @pytest.mark.sdk
+def test_counterpart_that_dies_is_told_and_leaves_nothing(tmp_path: Path) -> None:
+    """What clients meet then is an error of its own, and not of the cell."""
+    need_sdks()
+    need_packets()
+
+    def kill(outcome: str) -> None:
+        victims = [pid for pid in children(os.getpid()) if command_line(pid).rstrip().endswith("generate counterpart")]
+        for pid in victims:
+            os.kill(pid, signal.SIGKILL)
+
+    with pytest.raises(RuntimeError, match="counterpart process failed"):
+        play(CELLS["s1.a2a"], tmp_path, Setting(runs=3, warmups=0), kill)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.sdk
 def test_taken_port_is_told(tmp_path: Path) -> None:
     need_sdks()
     with socket.create_server(("127.0.0.1", 0)) as taken:
