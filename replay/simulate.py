@@ -40,19 +40,24 @@ class Played:
     """The steps that decided the total, first to last."""
 
 
-def play(plan: Plan, link: Link, *, loose: bool = False, reaction_ns: int = 0, seed: int | None = None) -> Played:
+def play(
+    plan: Plan, link: Link, *, loose: bool = False, reactions_ns: tuple[int, int] = (0, 0), seed: int | None = None
+) -> Played:
     """Play a plan over a link.
 
-    `loose`: steps of which it is not proven that they had to wait do not. `reaction_ns`: of a relay, how long bytes lie
-    there before it reads them. `seed`: of the losses; None: none are drawn.
+    `loose`: steps of which it is not proven that they had to wait do not. `reactions_ns`: of a relay, how long the
+    first bytes lie there before it reads, up and down: what comes within that is one chunk. `seed`: of the losses; None:
+    none are drawn.
     """
-    return _Play(plan, link, loose, reaction_ns, None if seed is None else Random(seed)).run()
+    return _Play(plan, link, loose, reactions_ns, None if seed is None else Random(seed)).run()
 
 
 class _Play:
-    def __init__(self, plan: Plan, link: Link, loose: bool, reaction_ns: int, random: Random | None) -> None:
+    def __init__(
+        self, plan: Plan, link: Link, loose: bool, reactions_ns: tuple[int, int], random: Random | None
+    ) -> None:
         self._plan, self._link, self._random = plan, link, random
-        self._reaction_ns = reaction_ns
+        self._reactions_ns = reactions_ns
         self._waits: list[tuple[int, ...]] = []
         self._pauses: list[int] = []
         for step in plan.steps:
@@ -154,7 +159,9 @@ class _Play:
         if known is None:
             if self._link.kind == "relay":
                 late = RELAY_LATE_NS if self._link.rtt_ms else 0
-                known = _Relayed(self._link.one_way_ns + late, self._reaction_ns, self._at, self._in_effect)
+                known = _Relayed(
+                    self._link.one_way_ns + late, self._reactions_ns[step.actor], self._at, self._in_effect
+                )
             else:
                 known = Sender(
                     self._link,
@@ -209,28 +216,34 @@ class _Relayed:
         done: Callable[[int, int], None],
     ) -> None:
         self._delay_ns, self._reaction_ns, self._at, self._done = delay_ns, reaction_ns, at, done
+        self._free_ns = 0
         self._lying: deque[list[int]] = deque()
+        """[step, bytes left, when they came]."""
         self._busy = False
 
     def write(self, step: int, size: int, now: int) -> None:
         """Bytes reach the relay."""
-        self._lying.append([step, size])
+        self._lying.append([step, size, now])
         if not self._busy:
             self._busy = True
             self._at(now + self._reaction_ns, self._read)
 
     def _read(self, now: int) -> None:
+        """Take what lies there. Its delay counts from when the last of it came: a relay reads no later than it must."""
         room = RELAY_CHUNK_BYTES
         whole: list[int] = []
+        last = 0
         while self._lying and room:
             part = min(room, self._lying[0][1])
             room -= part
+            last = self._lying[0][2]
             self._lying[0][1] -= part
             if not self._lying[0][1]:
                 whole.append(self._lying.popleft()[0])
-        self._at(now + self._delay_ns, lambda t: self._forward(whole, t))
+        self._at(max(last, self._free_ns, now - self._reaction_ns) + self._delay_ns, lambda t: self._forward(whole, t))
 
     def _forward(self, whole: Sequence[int], now: int) -> None:
+        self._free_ns = now
         for step in whole:
             self._done(step, now)
         if self._lying:
