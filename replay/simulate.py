@@ -46,8 +46,8 @@ def play(
     """Play a plan over a link.
 
     `loose`: steps of which it is not proven that they had to wait do not. `reactions_ns`: of a relay, how long the
-    first bytes lie there before it reads, up and down: what comes within that is one chunk. `seed`: of the losses; None:
-    none are drawn.
+    first bytes lie there before it reads, up and down: what comes within that is one chunk. `seed`: of the losses;
+    None: none are drawn.
     """
     return _Play(plan, link, loose, reactions_ns, None if seed is None else Random(seed)).run()
 

@@ -21,7 +21,8 @@ Examples:
   hsa replay predict --rtt 0 --rtt 25 --rtt 50 --rtt 100 --plot sweep.pdf captures/
   hsa replay predict --rtt 80 --bandwidth 10 --each --json trace.pcapng
   hsa replay predict --rtt 50 --loss 0.01 trace.pcapng"""
-CAPTURES = (".pcapng", ".pcap")
+SIMULATED = ".pcapng"
+"""With `-o`, this ending asks for the predicted sessions as a capture."""
 PLOTS = (".pdf", ".svg", ".png")
 POLICY_BYTES = 1_000_000
 
@@ -66,8 +67,8 @@ def policy_options(function: opt.F) -> opt.F:
     return function
 
 
-def policies_of(given: dict[str, Any], run: opt.Run) -> Policies | None:
-    """The policies asked for; None without any. Raises `click.UsageError`."""
+def policies_of(given: dict[str, Any], run: opt.Run, keep_bytes: bool) -> tuple[Policies | None, dict[Any, Any]]:
+    """(the policies asked for, None without any; the streams of the donor). Raises `click.UsageError`."""
     from hsa.replay import policies as known
     from hsa.replay.recorded import read
 
@@ -78,7 +79,7 @@ def policies_of(given: dict[str, Any], run: opt.Run) -> Policies | None:
         raise click.UsageError("--era modern and --donor TRACE go together: nothing is made up that was not recorded")
     try:
         if file is not None:
-            donor = known.donor_of(file, read([file], run.options).sessions)
+            donor = known.donor_of(file, read([file], run.options, keep_bytes=keep_bytes).sessions)
         if own is not None:
             try:
                 chosen += known.from_file(own.read(POLICY_BYTES))
@@ -93,7 +94,8 @@ def policies_of(given: dict[str, Any], run: opt.Run) -> Policies | None:
         chosen.append(known.http2)
     if version is not None:
         chosen.append(known.tls(version))
-    return known.all_of(chosen, donor) if chosen or donor else None
+    streams = dict(donor.session.streams) if donor is not None else {}
+    return (known.all_of(chosen, donor) if chosen or donor else None), streams
 
 
 def links_of(given: dict[str, Any]) -> list[Link]:
@@ -141,11 +143,14 @@ def predict(
 
     The interval covers what the capture leaves open: how client and server vary from run to run, whether a request had
     to wait for an answer that came before it, how a relay reads, which packets are lost.
+
+    -o FILE.pcapng writes the predicted sessions as a capture beside: what would be recorded at the client.
     """
     from hsa.analysis.output import analysis_json
     from hsa.analysis.redact import Door
     from hsa.cli.progress import watching
     from hsa.cli.status import report
+    from hsa.cli.words import ranges
     from hsa.replay.output import Point, replay_json
     from hsa.replay.predict import predict as predicted
     from hsa.replay.predict import slopes
@@ -153,14 +158,17 @@ def predict(
 
     links = links_of(given)
     run = opt.run_of(given)
-    change = policies_of(given, run)
-    form = opt.format_of(form, as_json, output)
+    simulated = output is not None and output.lower().endswith(SIMULATED)
+    if simulated and len(links) > 1:
+        raise click.UsageError(f"-o {output}: one capture holds one link; give one --rtt")
+    change, donated = policies_of(given, run, simulated)
+    form = opt.format_of(form, as_json, None if simulated else output)
     check_output(output, traces)
     check_output(plot, traces)
     if plot is not None and os.path.splitext(plot)[1].lower() not in PLOTS:
         raise click.UsageError(f"--plot {plot}: the name must end in {', '.join(PLOTS)}")
     with watching(run.quiet) as watch:
-        recording = read(traces, run.options, progress=watch.packets)
+        recording = read(traces, run.options, keep_bytes=simulated, progress=watch.packets)
     points = [Point(link, predicted(recording.sessions, link, change)) for link in links]
     lines = slopes([(point.link, point.groups) for point in points])
     door = Door(run.key)
@@ -171,6 +179,15 @@ def predict(
 
         with replacing(plot) as name:
             draw(shown, name, os.path.splitext(plot)[1].lower()[1:])
+    if output is not None and simulated:
+        from hsa.replay.simulated import write
+
+        with replacing(output) as name:
+            left_out = write(recording.sessions, links[0], name, change, donated)
+        for reason in dict.fromkeys(left_out.values()):
+            ids = [number for number, why in left_out.items() if why == reason]
+            click.echo(f"hsa: not in {output}: handshakes {ranges(ids)}: {reason}", err=True)
+        output = None
     with open_output(output) as file:
         for line in _lines(shown, form, each, output is None):
             click.echo(line, file=file)

@@ -83,6 +83,15 @@ def test_usage_errors_are_one_line(words: list[str], said: str, capsys: pytest.C
     assert said in error and len(error.splitlines()) == 1
 
 
+def test_a_prediction_as_a_capture(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "simulated.pcapng"
+    assert run(["replay", "predict", "--rtt", "50", "-o", str(file), CAPTURE]) == 0
+    assert "MCP legacy" in capsys.readouterr().out
+    assert run(["analyze", "--json", str(file)]) == 0
+    assert len(json.loads(capsys.readouterr().out)["handshakes"]) == 3
+    assert run(["replay", "predict", "--rtt", "50", "--rtt", "9", "-o", str(file), CAPTURE]) == 2
+
+
 def test_a_policy_that_cannot_be_followed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     rules = tmp_path / "rules.json"
     rules.write_bytes(b"\xff\xfe")
