@@ -228,7 +228,9 @@ class Clients:
         for session in (*reversed(self._fresh.get(client, ())), *reversed(self._worked.get(client, ()))):
             if not _same_counterpart(session, exchange):
                 continue
-            if None not in (session.user_agent, exchange.user_agent) and session.user_agent != exchange.user_agent:
+            # To an interface that its card names a client may speak by another library (gRPC), under another name.
+            differ = None not in (session.user_agent, exchange.user_agent) and session.user_agent != exchange.user_agent
+            if differ and same_server(session, exchange):
                 continue
             if None not in (session.client_name, reading.client_name) and session.client_name != reading.client_name:
                 continue

@@ -34,8 +34,8 @@ def authority_of(url: str) -> str | None:
 
 def names(url: str, authority: str | None, server: str) -> bool:
     """Whether a URL names this authority (as in Host) or this address and port."""
-    named = authority_of(url)
-    if named is None:
+    named = authority_of(url) if "//" in url else url.lower()  # gRPC interfaces are named without a scheme
+    if not named:
         return False
     if named == server:
         return True

@@ -323,9 +323,9 @@ class Results:
         driver = self._driver
         counts = self._counts()
         agent = self._agent_connections
-        opaque = counts.get("tls", 0) + counts.get("http2", 0)
+        opaque = counts.get("tls", 0)
         total, empty, failed = counts["tcp"], counts["empty"], counts["failed"]
-        http, lines = counts.get("http", 0), self._agent_lines
+        http, lines = counts.get("http", 0) + counts.get("http2", 0), self._agent_lines
         analysis.connections = ConnectionCounts(
             tcp=total,
             agent=agent,

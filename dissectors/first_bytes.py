@@ -9,13 +9,12 @@ from __future__ import annotations
 from hsa.dissectors import http1, json_lines, proxy_protocol
 from hsa.dissectors.contract import C2S, Direction, Probe
 from hsa.dissectors.http1_head import find_start
+from hsa.dissectors.http2_frames import PREFACE, is_http2, plausible
 
 HTTP, HTTP2, TLS, PROXY, OTHER = "http", "http2", "tls", "proxy", "other"
 LINES = json_lines.LAYER
-REASONS = {HTTP2: "HTTP/2: not decoded yet"}
+REASONS: dict[str, str] = {}
 """Why a recognised stream is not read."""
-HTTP2_PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
-"""RFC 9113 section 3.4."""
 
 
 def kind_of(direction: Direction, data: bytes, from_start: bool) -> str | None:
@@ -26,11 +25,15 @@ def kind_of(direction: Direction, data: bytes, from_start: bool) -> str | None:
         if found is not OTHER:
             return found
     if direction is C2S:
-        if data[:24] == HTTP2_PREFACE[: len(data)] and (len(data) > 4 or HTTP2_PREFACE.startswith(data)):
+        if data[:24] == PREFACE[: len(data)] and (len(data) > 4 or PREFACE.startswith(data)):
             return HTTP2 if len(data) > 4 else None
         verdict = proxy_protocol.probe(direction, data)
         if verdict is not Probe.NO:
             return PROXY if verdict is Probe.YES else None
+    elif from_start and data[3:4] == b"\x04" and plausible(data):
+        return HTTP2  # a server may say its SETTINGS before the client has said anything
+    if not from_start and is_http2(data):
+        return HTTP2
     verdict = json_lines.probe(direction, data)
     if verdict is Probe.YES:
         return LINES

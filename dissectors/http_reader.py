@@ -23,10 +23,12 @@ PUSHED_BYTES = 256 * 1024
 
 _UPGRADES = {"websocket": "websocket", "h2c": "http2", "h2": "http2"}
 """Kind of stream that follows an upgrade to a protocol."""
-_NOT_READ = {
-    "websocket": "WebSocket: not decoded yet",
-    "http2": "HTTP/2 after an upgrade: not decoded yet",
-}
+_NOT_READ = {"websocket": "WebSocket: not decoded yet"}
+
+
+def _becomes_http2(event: Http1Response) -> bool:
+    """The exchange goes on in HTTP/2, which answers it on stream 1 (RFC 7540 section 3.2)."""
+    return _UPGRADES.get(event.fields.get("upgrade", "").lower()) == "http2"
 
 
 @dataclass(slots=True, eq=False)
@@ -201,7 +203,7 @@ class HttpReader:
 
     def _response(self, event: Http1Response) -> None:
         entry = self._open.get(event.number) if event.number is not None else None
-        if event.interim:
+        if event.interim or (event.status == 101 and _becomes_http2(event)):
             if entry is not None:
                 entry.interim_bytes += event.bytes
             return
@@ -372,6 +374,8 @@ class HttpReader:
         kind = _UPGRADES.get(event.protocol.partition("/")[0], "other")
         entry = self._open.get(event.number) if event.number is not None else None
         exchange = entry.exchange if entry is not None else None
+        if kind == "http2" and entry is not None and entry.request_over:
+            del self._open[entry.number]  # answered on stream 1: its reader has it now
         self._inner = self._setting.run.open(kind, self._setting.inside(order=self._order, upgrade=exchange))
         if self._inner is None:
             reason = _NOT_READ.get(kind, "upgrade to a protocol not decoded")

@@ -6,7 +6,8 @@ from collections.abc import Callable
 
 from hsa.dissectors import http1, json_lines, jsonrpc, proxy_protocol, sse
 from hsa.dissectors.contract import Spec
-from hsa.dissectors.first_bytes import HTTP, LINES, PROXY, TLS
+from hsa.dissectors.first_bytes import HTTP, HTTP2, LINES, PROXY, TLS
+from hsa.dissectors.http2 import Http2Reader
 from hsa.dissectors.http_reader import HttpReader
 from hsa.dissectors.lines_reader import LinesReader
 from hsa.dissectors.nesting import Reader, Setting
@@ -21,6 +22,7 @@ READERS = RULES
 
 STREAMS: dict[str, Callable[[Setting], Reader]] = {
     HTTP: HttpReader,
+    HTTP2: Http2Reader,
     LINES: LinesReader,
     PROXY: Proxied,
     TLS: TlsReader,
