@@ -31,7 +31,7 @@ def authentication(session: Session, found: Readiness) -> Authentication | None:
     for step in steps:
         reading, answer = step.reading, step.answer
         assert reading is not None
-        if reading.credential is not None:
+        if reading.credential is not None and reading.role is not Role.AUTH:
             used[reading.credential] = None
         if not is_authentication(step) or is_browsers(step) or is_preflight(step):
             continue
