@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from hsa.analysis import authentication, freshness, lifecycles, offers
+from hsa.analysis import authentication, freshness, lifecycles, negotiation, offers
 from hsa.analysis.model import Exchange, Handshake, Refetches
 from hsa.analysis.notes import late_notes
 from hsa.analysis.operations import failures, settle, succeeded
@@ -35,7 +35,7 @@ def _fetches(step: Exchange) -> bool:
     reading = step.reading
     if reading is None or reading.role not in (Role.LISTING, Role.OPENING):
         return False
-    return reading.operation not in ("initialize", "GET endpoint", "preflight")
+    return reading.operation not in ("initialize", "GET endpoint", "preflight", negotiation.ROUND)
 
 
 def mark_after(steps: Sequence[Exchange]) -> None:
@@ -60,6 +60,7 @@ def add_late(handshake: Handshake, session: Session, tokens: CountTokens) -> Non
     handshake.authentication = authentication.add(
         handshake.authentication, authentication.authentication(session, found)
     )
+    handshake.negotiation = negotiation.add(handshake.negotiation, negotiation.negotiation(session), session)
     handshake.freshness = freshness.add(handshake.freshness, freshness.freshness(session))
     handshake.offered = offers.add(handshake.offered, offers.offered(session, found))
     more_used = offers.used(session, found)

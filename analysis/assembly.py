@@ -18,6 +18,9 @@ from hsa.analysis.session import Progress, Session, end_of, failed, is_authentic
 from hsa.analysis.witnesses import Witnesses
 from hsa.dissectors.reading import Reading, Role
 
+OPENED_BY_LISTINGS = ("mcp", "anp", "agora")
+"""Protocols whose sessions may begin with a listing: a pinned client's, a document fetched directly, a negotiation."""
+
 
 class Assembler:
     """Fed exchanges in order of start; `sessions` holds what came of them."""
@@ -105,7 +108,7 @@ class Assembler:
             or clients.waiting_for(exchange, reading, _lists_again)
         )
         if session is None:
-            session = self._unexplained(exchange, reading, opens=reading.protocol == "mcp")
+            session = self._unexplained(exchange, reading, opens=reading.protocol in OPENED_BY_LISTINGS)
         self._preludes.take(session, exchange)
         session.steps.append(exchange)
         return session

@@ -13,6 +13,7 @@ LISTS: dict[str, tuple[str, ...]] = {
     "agent-card": ("skills",),
     "extended-card": ("skills",),
     "agents": ("agents",),
+    "interface": ("methods",),
 }
 """Kind of document to the member that lists capabilities. MCP's prompts and resources are not among them: a client
 that can send a task has the tools (`docs/definitions.md`, task-ready)."""

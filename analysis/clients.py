@@ -30,7 +30,7 @@ RECENT = 256
 DONE = 32
 """Sessions of one client with tasks that are searched for a JSON-RPC counter to go on."""
 
-PROTOCOLS = ("mcp", "a2a", "acp")
+PROTOCOLS = ("mcp", "a2a", "acp", "anp", "agora")
 
 CONSENTED = ("token", "authorize", "callback")
 """Steps of an authorisation that come after a person's consent, however late."""

@@ -59,7 +59,7 @@ def _is_fetch(step: Exchange) -> bool:
     reading = step.reading
     if reading is None or is_preflight(step) or reading.role not in (Role.LISTING, Role.OPENING):
         return False
-    return reading.operation not in ("initialize", "GET endpoint")
+    return reading.operation not in ("initialize", "GET endpoint", "negotiation")
 
 
 def _key(step: Exchange) -> Key:

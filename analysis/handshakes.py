@@ -16,6 +16,7 @@ from hsa.analysis.freshness import freshness, justified, kept
 from hsa.analysis.identity import documents_of, server_name_of, transport_of, version_of
 from hsa.analysis.legs import legs
 from hsa.analysis.model import Exchange, Handshake, Metadata, PhaseNumbers, Tasks
+from hsa.analysis.negotiation import negotiation
 from hsa.analysis.notes import notes
 from hsa.analysis.operations import failures, settle, succeeded
 from hsa.analysis.outcome import End, decide
@@ -99,6 +100,7 @@ def build(session: Session, around: Surroundings) -> Handshake:
     handshake.refetches.justified = justified(session, found.later)
     handshake.hops = legs(session, found, nearest)
     handshake.signals = signals(session)
+    handshake.negotiation = negotiation(session)
     handshake.authentication = authentication(session, found)
     handshake.offered, handshake.used = offers.offered(session, found), offers.used(session, found)
     handshake.freshness = freshness(session)

@@ -11,10 +11,12 @@ DOCUMENTS = {
     "mcp": ("initialize", "server/discover", "tools/list"),
     "a2a": ("agent-card", "extended-card"),
     "acp": ("agents", "agent"),
+    "anp": ("agent-description", "interface"),
+    "agora": ("protocol-document",),
 }
 """Kinds of documents an LLM-driven client would ingest."""
 
-LISTINGS = ("tools/list", "agent-card", "extended-card", "agents", "agent")
+LISTINGS = ("tools/list", "agent-card", "extended-card", "agents", "agent", "interface")
 """Those that name capabilities."""
 
 

@@ -116,6 +116,8 @@ class Exchange:
     """Of an event stream: (end of an event, bytes down to there)."""
     session: Session | None = None
     """The session it was given to."""
+    llm: bool = False
+    """A call of an LLM API."""
     guessed: bool = False
     """Joined to its session, or to its outer leg, without a witness that is exact."""
 
@@ -324,6 +326,20 @@ class Freshness:
 
 
 @dataclass(slots=True)
+class Negotiation:
+    """What it cost to agree on a protocol, and the calls over which that is spread."""
+
+    rounds: int
+    ms: float
+    bytes_up: int
+    bytes_down: int
+    structured_calls: int
+    """Calls by an agreed protocol since the first round."""
+    natural_calls: int
+    """Calls in plain language."""
+
+
+@dataclass(slots=True)
 class FanOut:
     """A gateway's sessions behind this one."""
 
@@ -421,6 +437,7 @@ class Handshake:
     used: Offer = field(default_factory=Offer)
     freshness: Freshness | None = None
     fan_out: FanOut | None = None
+    negotiation: Negotiation | None = None
     parent: int | None = None
     auth: bool = False
     """An authentication exchange is part of it (groups are split by it)."""
@@ -485,6 +502,35 @@ class Startup:
 
 
 @dataclass(slots=True)
+class Handoff:
+    agent: str
+    count: int
+
+
+@dataclass(slots=True)
+class LlmUse:
+    """Calls of one model of an LLM API."""
+
+    provider: str
+    server: str
+    model: str | None
+    calls: int = 0
+    failed: int = 0
+    input_tokens: int = 0
+    """By the provider's word, over the calls that told it."""
+    output_tokens: int = 0
+    cached_tokens: int = 0
+    """Of the input tokens, those read from the provider's cache."""
+    usage_unknown: int = 0
+    """Calls whose answer told no usage: where there are some, the tokens are at least what is said."""
+    bytes_up: int = 0
+    bytes_down: int = 0
+    tool_calls: int = 0
+    """Each by its id once, however often later requests repeat it."""
+    handoffs: list[Handoff] = field(default_factory=list)
+
+
+@dataclass(slots=True)
 class ConnectionCounts:
     tcp: int = 0
     agent: int = 0
@@ -515,6 +561,7 @@ class Analysis:
     connections: ConnectionCounts = field(default_factory=ConnectionCounts)
     probes: int = 0
     other_protocols: dict[str, int] = field(default_factory=dict)
+    llm: list[LlmUse] = field(default_factory=list)
     notes: list[Note] = field(default_factory=list)
     damage: list[DamageFact] = field(default_factory=list)
     errors: list[tuple[str, str]] = field(default_factory=list)

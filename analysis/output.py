@@ -23,7 +23,9 @@ from hsa.analysis.model import (
     Hop,
     Interval,
     Lifecycle,
+    LlmUse,
     Metadata,
+    Negotiation,
     Note,
     Offer,
     PhaseNumbers,
@@ -101,6 +103,26 @@ def analysis_json(analysis: Analysis, groups: Sequence[Group] | None = None, *, 
         "unknown_link_types": {link_type(n): count for n, count in analysis.unknown_link_types.items()},
         "protocols_not_tcp": dict(analysis.protocols_not_tcp),
         "bugs": analysis.bugs,
+        "llm": [llm_json(row) for row in analysis.llm],
+    }
+
+
+def llm_json(row: LlmUse) -> dict[str, Any]:
+    told = row.calls > row.usage_unknown
+    return {
+        "provider": row.provider,
+        "server": row.server,
+        "model": row.model,
+        "calls": row.calls,
+        "failed": row.failed,
+        "input_tokens": row.input_tokens if told else None,
+        "output_tokens": row.output_tokens if told else None,
+        "cached_tokens": row.cached_tokens if told else None,
+        "usage_unknown": row.usage_unknown,
+        "bytes_up": row.bytes_up,
+        "bytes_down": row.bytes_down,
+        "tool_calls": row.tool_calls,
+        "handoffs": [{"agent": h.agent, "count": h.count} for h in row.handoffs],
     }
 
 
@@ -204,6 +226,7 @@ def handshake_json(h: Handshake) -> dict[str, Any]:
         "signals": signals_json(h.signals),
         "freshness": freshness_json(h.freshness),
         "fan_out": fan_out_json(h.fan_out),
+        "negotiation": negotiation_json(h.negotiation),
     }
 
 
@@ -271,6 +294,21 @@ def signals_json(s: Signals) -> dict[str, Any]:
 
 def freshness_json(f: Freshness | None) -> dict[str, Any] | None:
     return None if f is None else {name: getattr(f, name) for name in Freshness.__slots__}
+
+
+def negotiation_json(n: Negotiation | None) -> dict[str, Any] | None:
+    if n is None:
+        return None
+    shared = n.rounds / n.structured_calls if n.structured_calls else None
+    return {
+        "rounds": n.rounds,
+        "ms": number(n.ms),
+        "bytes_up": n.bytes_up,
+        "bytes_down": n.bytes_down,
+        "structured_calls": n.structured_calls,
+        "natural_calls": n.natural_calls,
+        "rounds_per_call": number(shared),
+    }
 
 
 def fan_out_json(f: FanOut | None) -> dict[str, Any] | None:

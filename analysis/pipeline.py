@@ -52,7 +52,7 @@ MOST_ROWS, FEWEST_ROWS = 65_536, 4_096
 HOLD_NS = 30_000_000_000
 """An exchange that is still open holds later ones back for no longer than this (capture time)."""
 
-AGENT_PROTOCOLS = ("mcp", "a2a", "acp")
+AGENT_PROTOCOLS = ("mcp", "a2a", "acp", "anp", "agora")
 """Protocols whose sessions are put together; others are recognised and counted."""
 
 Paths = Sequence[str | os.PathLike[str]]
@@ -213,6 +213,10 @@ class Pipeline:
             self._results.fault(error, exchange.first_frame)
 
     def _bring_up_to_date(self, http: HttpExchange, exchange: Exchange) -> None:
+        if exchange.llm:
+            again = self._recogniser.read(http)
+            if again is not None and again.llm is not None:
+                self._results.llm.again(exchange, again)
         late = exchange.answer if exchange.reading is not None and exchange.reading.answered_elsewhere else None
         reading = self._recogniser.read(http) if exchange.reading is not None else None
         refresh(exchange, http, reading, all_messages=self._log is not None)
@@ -282,7 +286,11 @@ class Pipeline:
         """Give an exchange to its session."""
         if reading.protocol not in AGENT_PROTOCOLS and reading.role is not Role.AUTH:
             self._results.other_protocols[reading.protocol] = self._results.other_protocols.get(reading.protocol, 0) + 1
+            if reading.llm is not None:
+                self._results.llm.add(exchange, reading)
+                exchange.llm = True
             exchange.protocol = exchange.operation = exchange.phase = None
+            exchange.reading = exchange.answer = None
             return
         if http.response is not None and http.response.event_stream:
             exchange.marks = http.response.marks

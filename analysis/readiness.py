@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from hsa.analysis.model import Exchange
-from hsa.analysis.session import Session, end_of, is_authentication, is_optional, is_preflight, refused
+from hsa.analysis.session import READ_WHOLE, Session, end_of, is_authentication, is_optional, is_preflight, refused
 from hsa.dissectors.reading import Role
 
 NEVER = 1 << 62
@@ -120,6 +120,9 @@ def _needed(session: Session, before: list[Exchange]) -> tuple[list[Exchange], s
 
     Of exchanges that were repeated until they succeeded only the success is needed.
     """
+    if session.protocol in READ_WHOLE:
+        documents = [s for s in before if s.reading is not None and s.reading.role in (Role.OPENING, Role.LISTING)]
+        return _last_of_each([s for s in documents if not is_preflight(s)]), "listed"
     if session.protocol != "mcp":
         opened = [s for s in before if s.reading is not None and s.reading.role is Role.OPENING and not is_preflight(s)]
         return _received(_first_listing(opened)), "listed"
@@ -137,6 +140,14 @@ def _needed(session: Session, before: list[Exchange]) -> tuple[list[Exchange], s
     if not accepted:
         return [], "assumed"
     return _successes(opened)[:1] + _successes(accepted)[:1] + pages, "listed" if pages else "assumed"
+
+
+def _last_of_each(steps: list[Exchange]) -> list[Exchange]:
+    """Of exchanges that were repeated until they succeeded only the success is needed."""
+    best: dict[tuple[str, str | None, str | None], Exchange] = {}
+    for step in steps:
+        best[_operation(step), step.server, step.target] = step
+    return list(best.values())
 
 
 def _received(attempts: list[Exchange]) -> list[Exchange]:

@@ -12,6 +12,7 @@ from hsa.analysis.assembly import Assembler
 from hsa.analysis.exchange_log import ExchangeLog
 from hsa.analysis.handshakes import Surroundings, build
 from hsa.analysis.late_answers import LateAnswers
+from hsa.analysis.llm import LlmTally
 from hsa.analysis.model import (
     Analysis,
     ConnectionCounts,
@@ -86,6 +87,7 @@ class Results:
         self._suspected: list[tuple[Session, Handshake, int]] = []
         """Refused fetches that may be probes: that is known at the end, when nothing of their clients confirms them."""
         self.other_protocols: dict[str, int] = {"openai": 0, "anthropic": 0, "agent-client-protocol": 0}
+        self.llm = LlmTally()
         self._agent_connections = 0
         self._agent_lines = 0
         """Those of them that carry JSON-RPC without HTTP."""
@@ -337,6 +339,7 @@ class Results:
         )
         analysis.probes = self._assembler.probes + self._assembler.unconfirmed()
         analysis.other_protocols = dict(self.other_protocols)
+        analysis.llm = self.llm.rows()
         for row in driver.damage:
             if row.kind == "gap" and row.layer != "tcp":
                 continue  # what a hole in the stream did to the layers above: the hole itself is reported

@@ -16,6 +16,9 @@ BROWSER = frozenset(("authorize", "callback"))
 LISTED_OPERATIONS = {"mcp": "tools/list"}
 """The listing that makes a client ready, per protocol that has one apart from its opening."""
 
+READ_WHOLE = ("anp", "agora")
+"""Protocols of which every document or negotiation before the first task belongs to getting ready."""
+
 ERA_ROLES = (Role.OPENING, Role.LISTING, Role.READINESS)
 
 OPERATIONS_KEPT = 256
@@ -255,6 +258,8 @@ def is_optional(step: Exchange) -> bool:
         return True
     if reading.role is Role.SESSION:
         return True
+    if reading.protocol in READ_WHOLE:
+        return False
     return reading.role is Role.LISTING and reading.operation != LISTED_OPERATIONS.get(reading.protocol)
 
 
@@ -281,6 +286,8 @@ def _has_metadata(session: Session) -> bool:
         reading, answer = step.reading, step.answer
         if reading is None or answer is None or not answer.ok:
             continue
-        if (reading.operation == wanted if wanted else reading.role is Role.OPENING) and answer.next_cursor is None:
+        counts = reading.operation == wanted if wanted else reading.role is Role.OPENING
+        counts = counts or (session.protocol in READ_WHOLE and reading.role is Role.LISTING)
+        if counts and answer.next_cursor is None:
             return True
     return False

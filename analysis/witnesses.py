@@ -7,7 +7,7 @@ connection marks the exchange `guessed`.
 
 from __future__ import annotations
 
-from hsa.analysis.clients import Clients, client_of, same_server
+from hsa.analysis.clients import PROTOCOLS, Clients, client_of, same_server
 from hsa.analysis.going_on import speaks_against
 from hsa.analysis.model import Exchange
 from hsa.analysis.places import is_elsewhere, note_path
@@ -83,7 +83,7 @@ class Witnesses:
 
     def knows(self, client: str, server: str, user_agent: str | None) -> bool:
         """Whether this client has (or had) a session with that counterpart."""
-        return any((client, p, server, user_agent) in self._known for p in ("mcp", "a2a", "acp"))
+        return any((client, p, server, user_agent) in self._known for p in PROTOCOLS)
 
     def confirms(self, session: Session) -> bool:
         """Whether its client has had a good answer from that counterpart, in this session or another."""

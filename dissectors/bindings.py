@@ -66,6 +66,10 @@ class Bindings:
         """A2A: host to the headers (lower case) that its card names for API keys."""
         self.webhooks: Table[tuple[str, str], bool] = Table()
         """A2A: (host, path) of the URLs at which clients want to be called back."""
+        self.anp: Table[tuple[str, str], str] = Table()
+        """ANP: (host, path) to what its documents say is there: `agent-description`, `interface`, `call`."""
+        self.agora: Table[tuple[str, str], str] = Table()
+        """Agora: ("", conversation id) to its kind, and (host, path) of protocol documents."""
         self.card_versions: Table[str, str] = Table()
         """A2A: host to the version its card names for JSON-RPC or REST of 0.x."""
 

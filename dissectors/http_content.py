@@ -306,6 +306,8 @@ class Content:
         if len(message.data_documents) < DOCUMENTS_KEPT and size <= DOCUMENT_BYTES_KEPT:
             self._document_bytes = size
             message.data_documents.append(document)
+        elif len(message.data_documents) == DOCUMENTS_KEPT and size <= DOCUMENT_BYTES_KEPT:
+            message.data_documents[-2:] = message.data_documents[-1], document  # the last two say how it ended
 
 
 def _limit(message: HttpMessage, seen: Seen, detail: str) -> Damage:

@@ -1,9 +1,9 @@
 """Other agent protocols: recognised and counted, not yet read.
 
-Agent Client Protocol (the other ACP: JSON-RPC with an integer version, over HTTP), ANP, Agora, gRPC, and JSON-RPC
-that nobody knows.
+Agent Client Protocol (the other ACP: JSON-RPC with an integer version, over HTTP), gRPC, and JSON-RPC that nobody
+knows.
 
-Source: agentclientprotocol.com schema v1; ANP-02, ANP-07, ANP-08; Agora 0.2; gRPC over HTTP2.
+Source: agentclientprotocol.com schema v1; gRPC over HTTP2.
 """
 
 from __future__ import annotations
@@ -42,38 +42,6 @@ def agent_client(view: View) -> Reading | None:
     else:
         known = method.startswith(CLIENT_METHODS)
     return _reading(view, "agent-client-protocol", method, Role.OTHER) if known else None
-
-
-def anp(view: View) -> Reading | None:
-    """Rule 6: descriptions, agent and DID documents, DID authentication."""
-    path, headers = view.path, view.headers
-    if "/.well-known/agent-descriptions" in path:
-        return _reading(view, "anp", "agent-descriptions", Role.OPENING, Phase.DISCOVERY)
-    if headers.get("authorization", "")[:7].lower() == "didwba " or 'keyid="did:' in headers.get("signature-input", ""):
-        return _reading(view, "anp", "signed request", Role.AUTH, Phase.SESSION)
-    if view.verb == "GET" and path.endswith("/ad.json"):
-        document = view.answer_document()
-        if (
-            document is None
-            or member(document, "protocolType") == "ANP"
-            or "AgentDescription" in str(member(document, "type") or member(document, "@type"))
-        ):
-            return _reading(view, "anp", "agent-description", Role.OPENING, Phase.DISCOVERY)
-    if path.endswith("/did.json") and str(member(view.answer_document(), "id")).startswith("did:wba:"):
-        return _reading(view, "anp", "did-document", Role.AUTH, Phase.SESSION)
-    return None
-
-
-def agora(view: View) -> Reading | None:
-    """Rule 21."""
-    body = view.body
-    if view.verb != "POST" or type(body) is not dict or "protocolHash" not in body:
-        return None
-    if type(body.get("protocolSources")) is not list:
-        return None
-    negotiation = body["protocolHash"] == "negotiation"
-    role, phase = (Role.LISTING, Phase.CAPABILITY) if negotiation else (Role.TASK, Phase.TASK)
-    return _reading(view, "agora", "negotiation" if negotiation else "task", role, phase)
 
 
 def unknown(view: View) -> Reading | None:

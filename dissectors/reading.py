@@ -73,6 +73,21 @@ class Remark:
 
 
 @dataclass(slots=True, eq=False)
+class LlmCall:
+    """What one call of an LLM API used, as the provider tells it; None where it does not."""
+
+    model: str | None
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    cached_tokens: int | None = None
+    """Of the input tokens, those read from the provider's cache."""
+    calls: tuple[tuple[str, str], ...] = ()
+    """(id, name) of the tool calls of the answer."""
+    history: tuple[tuple[str, str], ...] = ()
+    """... and of those of earlier answers that the request repeats."""
+
+
+@dataclass(slots=True, eq=False)
 class Answer:
     """What came back."""
 
@@ -198,6 +213,8 @@ class Reading:
     """JSON-RPC id of the request that this notification cancels."""
     states: tuple[str, ...] = ()
     """Task states that a webhook's body tells."""
+    llm: LlmCall | None = None
+    """Of a call of an LLM API."""
     client: str | None = None
     """OAuth: `metadata-document` where the client's name is the URL of its metadata."""
     remarks: list[Remark] = field(default_factory=list)

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from hsa.dissectors import a2a, acp, llm, lone_answers, mcp, oauth, other_agents
+from hsa.dissectors import a2a, acp, agora, anp, llm, lone_answers, mcp, oauth, other_agents
 from hsa.dissectors.bindings import Bindings
 from hsa.dissectors.caching import note_caching
 from hsa.dissectors.credentials import credential_of
@@ -25,7 +25,7 @@ Rule = Callable[[View, Bindings], Reading | None]
 
 MODERN_ERRORS = frozenset((-32020, -32021, -32022))
 """Codes that MCP 2026-07-28 reserves; those from -32001 to -32009 are used by everybody."""
-AGENT_PROTOCOLS = frozenset(("mcp", "a2a", "acp"))
+AGENT_PROTOCOLS = frozenset(("mcp", "a2a", "acp", "anp", "agora"))
 _BOUND: dict[str, Rule] = {"mcp": mcp.by_binding, "a2a": a2a.by_binding}
 
 
@@ -67,7 +67,7 @@ RULES: tuple[Rule, ...] = (
     _plain(other_agents.agent_client_headers),
     oauth.read,
     a2a.card,
-    _plain(other_agents.anp),
+    anp.read,
     _plain(llm.read),
     mcp.preflight,
     a2a.preflight,
@@ -81,7 +81,7 @@ RULES: tuple[Rule, ...] = (
     a2a.by_path,
     acp.read,
     mcp.by_stream,
-    _plain(other_agents.agora),
+    agora.read,
     _bound,
     _by_error,
     _plain(mcp.health_check),

@@ -23,7 +23,7 @@ PREFERENCES = (
     "ip.check_checksum:TRUE",
     "tcp.reassemble_out_of_order:TRUE",
 )
-PORTS = (8000, 9000, 8333, 15001, 3128, 10088, 9001, 9002, 9003, 7000, 8080)
+PORTS = (8000, 9000, 8333, 15001, 3128, 10088, 9001, 9002, 9003, 7000, 8080, 9500, 9600, 9700)
 DAMAGED = ("case12b", "case21a", "case21c", "case24a", "case24b", "case24c", "case24d", "case65c", "case65e")
 """Captures that Wireshark is meant to complain about."""
 REPEATED = ("case08a", "case08b", "case17c", "case21b", "case27", "case65a", "case65b")

@@ -55,6 +55,11 @@ def beside(h: Row) -> Iterator[str]:
             f"metadata {kept}; fetched early {fresh['early']} times, with a validator {fresh['conditional']} times, "
             f"not modified {fresh['not_modified']} times"
         )
+    agreed = h["negotiation"]
+    if agreed is not None:
+        calls = words.number("structured call", agreed["structured_calls"])
+        share = f", {agreed['rounds_per_call']:.2f} rounds for each" if agreed["rounds_per_call"] is not None else ""
+        yield f"negotiation: {words.number('round', agreed['rounds'])}, {words.millis(agreed['ms'])} ms; {calls}{share}"
     behind = h["fan_out"]
     if behind is not None:
         yield (

@@ -178,11 +178,30 @@ def _remarks(analysis: Analysis) -> Iterator[str]:
         yield f"damage: {words.count(damage['count'])} {damage['kind']}, {words.size(damage['bytes'])}{where}{detail}"
     if len(analysis["damage"]) > REASONS_SHOWN:
         yield f"damage: {len(analysis['damage']) - REASONS_SHOWN} more kinds (--json has all)"
+    for use in analysis["llm"][:REASONS_SHOWN]:
+        yield _llm(use)
+    if len(analysis["llm"]) > REASONS_SHOWN:
+        yield f"LLM calls: {len(analysis['llm']) - REASONS_SHOWN} more models (--json has all)"
     others = {name: n for name, n in analysis["other_protocols"].items() if n}
     if others:
         yield "also seen: " + ", ".join(f"{name} {words.count(n)}" for name, n in others.items())
     if analysis["probes"]:
         yield f"{words.number('probe', analysis['probes'])} (health checks, crawlers), not counted as handshakes"
+
+
+def _llm(use: Row) -> str:
+    """`LLM calls: openai gpt-x: 12 calls, 3,400 tokens in, 800 out, handoffs: billing 2`."""
+    parts = [words.number("call", use["calls"])]
+    if use["failed"]:
+        parts.append(f"{use['failed']} failed")
+    if use["input_tokens"] is not None:
+        least = ">=" if use["usage_unknown"] else ""
+        parts.append(
+            f"{least}{words.count(use['input_tokens'])} tokens in, {least}{words.count(use['output_tokens'])} out"
+        )
+    if use["handoffs"]:
+        parts.append("handoffs: " + ", ".join(f"{h['agent']} {h['count']}" for h in use["handoffs"][:REASONS_SHOWN]))
+    return shorten(f"LLM calls: {use['provider']} {use['model'] or ''}: {', '.join(parts)}", 160)
 
 
 def _next(analysis: Analysis, files: str, narrowed: str) -> Iterator[str]:

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 UNKNOWN = "-"
-PROTOCOLS = {"mcp": "MCP", "a2a": "A2A", "acp": "ACP"}
+PROTOCOLS = {"mcp": "MCP", "a2a": "A2A", "acp": "ACP", "anp": "ANP", "agora": "Agora"}
 
 
 def count(value: float | int | None) -> str:

@@ -36,7 +36,7 @@ GRPC = "POST {} HTTP/1.1\nHost: a\nContent-Type: application/grpc+proto"
         ),
         (get("/x", JSON, b"{}", headers='Signature-Input: sig1=();keyid="did:wba:x#k"\n'), "anp", "signed request"),
         (post({"protocolHash": "negotiation", "protocolSources": [], "body": ""}, path="/"), "agora", "negotiation"),
-        (post({"protocolHash": None, "protocolSources": ["u"], "body": ""}, path="/"), "agora", "task"),
+        (post({"protocolHash": None, "protocolSources": ["u"], "body": ""}, path="/"), "agora", "natural call"),
         (exchange(GRPC.format("/helloworld.Greeter/SayHello"), b"x"), "grpc", "helloworld.Greeter/SayHello"),
         (exchange(GRPC.format("/grpc.health.v1.Health/Check"), b"x"), "grpc", "grpc.health.v1.Health/Check"),
         (
