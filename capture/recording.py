@@ -8,6 +8,7 @@ then to leave out those that were captured after the moment of stopping.
 
 from __future__ import annotations
 
+import errno
 import os
 import select
 import time
@@ -126,6 +127,9 @@ class Recording:
         return self.result
 
     def _fail(self, error: OSError) -> None:
+        if error.errno == errno.EPIPE:  # whoever reads this has what it wanted
+            self._recorder.stop()
+            return
         if self.result.failure is None:
             self.result.failure = f"{error.filename or 'output'}: {error.strerror}"
         self._recorder.kill()

@@ -7,7 +7,7 @@ from types import FrameType
 
 import click
 
-from hsa.cli.recording import Line, Stopped, count, new_file, permission_help
+from hsa.cli.recording import Line, Stopped, count, new_file, permission_help, terminate_like_interrupt
 
 EXAMPLE = """\b
 Examples:
@@ -60,6 +60,7 @@ def live(
         raise click.UsageError("--ring-files needs --ring-size or --ring-time")
     if limits.ring and output == "-":
         raise click.UsageError("a ring needs a file name")
+    terminate_like_interrupt()
     interfaces = list(dict.fromkeys(names))
     file = new_file(output)
     try:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from hsa.cli.recording import Stopped, count, new_file
+from hsa.cli.recording import Stopped, count, new_file, terminate_like_interrupt
 
 if TYPE_CHECKING:
     from hsa.capture.growing import Growing
@@ -49,6 +49,7 @@ def relay(listen: str, to: str, output: str, leg: str, rtt: float, quiet: bool) 
     here, there = _address(listen, "--listen"), _address(to, "--to")
     if there[1] == 0:
         raise click.BadParameter(f"{to}: there is no port 0", param_hint="--to")
+    terminate_like_interrupt()
     file = new_file(output)
     return asyncio.run(_relay(here, there, file, leg, rtt, quiet))
 
@@ -62,10 +63,12 @@ async def _relay(
     try:
         relay = Relay(there, file, legs=leg, rtt_ms=rtt)
         places = await relay.listen(*here)
-    except OSError as error:
+    except BaseException as error:
         if relay is not None:
             await relay.close()
         file.discard()
+        if not isinstance(error, OSError):
+            raise
         raise Stopped(f"cannot listen on {_text(here)}: {_reason(error)}") from None
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):

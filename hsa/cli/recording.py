@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import signal
 import sys
+from types import FrameType
 from typing import TYPE_CHECKING
 
 import click
@@ -29,6 +31,15 @@ def new_file(output: str) -> Growing:
         raise Stopped(f"{output} is there already: a recording never replaces a file") from None
     except OSError as error:
         raise Stopped(f"{output}: {error.strerror}") from None
+
+
+def terminate_like_interrupt() -> None:
+    """A polite request to end is as good as Ctrl-C, so that what is half made is removed."""
+
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        raise KeyboardInterrupt
+
+    signal.signal(signal.SIGTERM, interrupt)
 
 
 class Line:

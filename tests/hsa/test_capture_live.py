@@ -6,6 +6,7 @@ import os
 import signal
 import socket
 import subprocess
+import time
 from pathlib import Path
 
 import pytest
@@ -39,6 +40,21 @@ def test_stopped_by_a_signal(tmp_path: Path, number: int) -> None:
     assert sum(len(records) for records in reader) == 3
     assert reader.traces[0].interfaces[0].name == "lo" and reader.traces[0].dropped == 0
     assert children and gone(children)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("after", [0.3, 0.6, 0.8, 1.0])
+def test_interrupted_while_it_starts(tmp_path: Path, after: float, number: int) -> None:
+    """No tool is left, and no file, or a whole one."""
+    file = tmp_path / "t.pcapng"
+    with started(live("-i", "lo", "-f", "port 1", "-o", str(file))) as recording:
+        time.sleep(after)
+        children = descendants(recording.pid)
+        status, said = interrupt(recording, number)
+    assert status in (0, 130, -number) and ("Traceback" not in said or status == -number), said
+    assert gone(children)
+    if file.exists() and status >= 0:
+        assert open_traces([file]).errors == [] and status == 0
 
 
 def test_killed_it_leaves_no_tool(tmp_path: Path) -> None:
