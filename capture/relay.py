@@ -7,7 +7,7 @@ is the client. The client's SYN was there before it could be accepted: as early 
 SYN-ACK to ACK says.
 
 With a round-trip time the relay is the paper's emulation: whatever has arrived when the relay looks is one chunk of at
-most `CHUNK_BYTES`; each chunk waits half the round-trip time and is sent on, then the next is looked at. Connections
+most 64 KiB; each chunk waits half the round-trip time and is sent on, then the next is looked at. Connections
 open, and end, at local speed.
 """
 
@@ -18,21 +18,16 @@ import contextlib
 import errno
 import os
 import socket
-import struct
 import time
-from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 from hsa.capture.conversation import LINK_TYPE, Address, Conversation
 from hsa.capture.growing import Growing
+from hsa.capture.relay_leg import Leg
 from hsa.capture.write import PcapngWriter
 
-CHUNK_BYTES = 65_536
-"""Most that is sent on at once."""
-HELD_BYTES = 1 << 20
-"""Bytes that wait for their delay, or for a slow reader, before the sender is no longer read."""
 FLUSH_S = 0.25
 """What was recorded is on the disk after this time."""
 CONNECT_S = 30.0
@@ -81,7 +76,7 @@ class Relay:
     async def listen(self, host: str, port: int) -> list[Address]:
         """Take connections from now on; gives the addresses. Raises OSError when they cannot be had."""
         loop = asyncio.get_running_loop()
-        self._server = await loop.create_server(lambda: _Leg(self._accepted), host, port, backlog=1024)
+        self._server = await loop.create_server(lambda: Leg(self._accepted), host, port, backlog=1024)
         return [socket_.getsockname()[:2] for socket_ in self._server.sockets]
 
     async def run(self) -> None:
@@ -109,12 +104,12 @@ class Relay:
         await asyncio.gather(*self._pairs, return_exceptions=True)
         await asyncio.sleep(0)  # the loop lets go of the sockets
 
-    def _accepted(self, client: _Leg) -> None:
+    def _accepted(self, client: Leg) -> None:
         task = asyncio.ensure_future(self._pair(client))
         self._pairs.add(task)
         task.add_done_callback(self._pairs.discard)
 
-    async def _pair(self, client: _Leg) -> None:
+    async def _pair(self, client: Leg) -> None:
         """One connection of a client, from its beginning to its end."""
         self.counts.connections += 1
         first = client.name("peername"), client.name("sockname")
@@ -122,7 +117,7 @@ class Relay:
         syn_ns = client.made_ns - client.handshake_ns()
         near.open(syn_ns, syn_ns, client.made_ns)
         client.hears(near, 0)
-        server: _Leg | None = None
+        server: Leg | None = None
         try:
             server = await self._dial(client)
             if server is not None:
@@ -132,7 +127,7 @@ class Relay:
                 if leg is not None:
                     leg.close()
 
-    async def _dial(self, client: _Leg) -> _Leg | None:
+    async def _dial(self, client: Leg) -> Leg | None:
         """The connection to the target; None when there is none: then the client's is reset."""
         loop = asyncio.get_running_loop()
         try:
@@ -150,7 +145,7 @@ class Relay:
         client.reset()
         return None
 
-    async def _connected(self, family: int, place: Any) -> _Leg:
+    async def _connected(self, family: int, place: Any) -> Leg:
         """A connection to one address of the target. Raises OSError when it cannot be had."""
         loop = asyncio.get_running_loop()
         dialling = socket.socket(family, socket.SOCK_STREAM)
@@ -177,14 +172,14 @@ class Relay:
             if code:
                 raise OSError(code, os.strerror(code))
             conversation.established(answered_ns, answered_ns)
-            _, leg = await loop.create_connection(lambda: _Leg(None), sock=dialling)
+            _, leg = await loop.create_connection(lambda: Leg(None), sock=dialling)
         except BaseException:
             dialling.close()
             raise
         leg.hears(conversation, 1)
         return leg
 
-    async def _pass(self, source: _Leg, sink: _Leg, side: int) -> None:
+    async def _pass(self, source: Leg, sink: Leg, side: int) -> None:
         """Send on what `source` (the client's leg: side 0) says, until it has said all."""
         while await source.waiting():
             chunk = source.take()
@@ -219,158 +214,6 @@ class Relay:
             self.failure = self.failure or error.strerror or str(error)
             self._recording = False
             self._stopped.set()
-
-
-class _Leg(asyncio.Protocol):
-    """One of the two connections of a pair: stamps what is heard, holds it until it is taken."""
-
-    def __init__(self, opened: Callable[[_Leg], None] | None) -> None:
-        self.broken = False
-        """It was reset."""
-        self.made_ns = 0
-        """When it was there."""
-        self._opened = opened
-        self._transport: Any = None
-        self._conversation: Conversation | None = None
-        self._far = 0
-        self._held: deque[bytes] = deque()
-        self._size = 0
-        self._paused = self._ended = False
-        self._news = asyncio.Event()
-        self._writable = asyncio.Event()
-        self._writable.set()
-        self._early: list[tuple[int, bytes | None]] = []
-
-    # what the event loop calls
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self.made_ns = time.time_ns()
-        self._transport = transport
-        transport.get_extra_info("socket").setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        if self._opened is not None:
-            self._opened(self)
-
-    def data_received(self, data: bytes) -> None:
-        now = time.time_ns()
-        if self._conversation is None:
-            self._early.append((now, data))
-        else:
-            self._conversation.data(now, self._far, data)
-        self._held.append(data)
-        self._size += len(data)
-        if self._size > HELD_BYTES and not self._paused:
-            self._paused = True
-            self._transport.pause_reading()
-        self._news.set()
-
-    def eof_received(self) -> bool:
-        now = time.time_ns()
-        if self._conversation is None:
-            self._early.append((now, None))
-        else:
-            self._conversation.fin(now, self._far)
-        self._ended = True
-        self._news.set()
-        return True  # our own direction stays open
-
-    def connection_lost(self, exception: Exception | None) -> None:
-        if exception is not None and self._conversation is not None:
-            self._conversation.reset(time.time_ns(), self._far)
-        self.broken = self.broken or exception is not None
-        self._ended = True
-        self._news.set()
-        self._writable.set()
-
-    def pause_writing(self) -> None:
-        self._writable.clear()
-
-    def resume_writing(self) -> None:
-        self._writable.set()
-
-    # what the relay calls
-
-    def name(self, which: str) -> Address:
-        """`peername` or `sockname`."""
-        host, port = self._transport.get_extra_info(which)[:2]
-        return host, port
-
-    def handshake_ns(self) -> int:
-        """Time from our SYN-ACK to the ACK, as the kernel measured it; 0 where it does not tell."""
-        try:
-            info = self._transport.get_extra_info("socket").getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 72)
-            return int(struct.unpack_from("@I", info, 68)[0]) * 1000  # tcpi_rtt, µs
-        except (AttributeError, OSError, struct.error):
-            return 0
-
-    def hears(self, conversation: Conversation, far: int) -> None:
-        """Record from now on into `conversation`, in which the other end is side `far`."""
-        self._conversation, self._far = conversation, far
-        for t_ns, data in self._early:
-            if data is None:
-                conversation.fin(t_ns, far)
-            else:
-                conversation.data(t_ns, far, data)
-        self._early = []
-
-    async def waiting(self) -> bool:
-        """Whether there is something to send on, once that is known."""
-        while not self._held and not self._ended:
-            self._news.clear()
-            await self._news.wait()
-        return bool(self._held)
-
-    def take(self) -> bytes:
-        """What has arrived, at most `CHUNK_BYTES`."""
-        parts: list[bytes] = []
-        room = CHUNK_BYTES
-        while self._held and room:
-            part = self._held.popleft()
-            if len(part) > room:
-                self._held.appendleft(part[room:])
-                part = part[:room]
-            parts.append(part)
-            room -= len(part)
-        chunk = b"".join(parts)
-        self._size -= len(chunk)
-        if self._paused and self._size <= HELD_BYTES // 2:
-            self._paused = False
-            with contextlib.suppress(RuntimeError):
-                self._transport.resume_reading()
-        return chunk
-
-    async def send(self, data: bytes) -> None:
-        """Send to the other end, once it has taken enough of what came before."""
-        if self._transport.is_closing():
-            return
-        if self._conversation is not None:
-            self._conversation.data(time.time_ns(), 1 - self._far, data)
-        self._transport.write(data)
-        await self._writable.wait()
-
-    def end(self) -> None:
-        """We will send no more."""
-        if self._transport.is_closing():
-            return
-        if self._conversation is not None:
-            self._conversation.fin(time.time_ns(), 1 - self._far)
-        with contextlib.suppress(OSError):
-            self._transport.write_eof()
-
-    def reset(self) -> None:
-        """Break it off, as the other leg was."""
-        if self._transport.is_closing():
-            return
-        if self._conversation is not None:
-            self._conversation.reset(time.time_ns(), 1 - self._far)
-        with contextlib.suppress(OSError):
-            linger = struct.pack("ii", 1, 0)
-            self._transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
-        self._transport.abort()
-
-    def close(self) -> None:
-        """Let go of it."""
-        if self._transport is not None:
-            self._transport.close()
 
 
 def _done(future: asyncio.Future[None]) -> None:

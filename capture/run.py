@@ -26,25 +26,17 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
-
-from hsa.capture.bulk import packet_blocks
-from hsa.capture.files import open_traces
 from hsa.capture.growing import Growing
 from hsa.capture.marks import PREFIX, Marks
+from hsa.capture.own_packets import write_own
 from hsa.capture.processes import adopt_orphans, descendants, dies_with_parent, end
 from hsa.capture.recorder import ANY, Recorder, start
 from hsa.capture.recording import Limits, Recorded, Recording
-from hsa.capture.records import Int64, Records
 from hsa.capture.sockets import Sockets
-from hsa.capture.tuples import TCP, Between, Tuple, between, network
-from hsa.capture.write import PcapngWriter
 
 GRACE_S = 5.0
 """A command that was asked to end has so long before it is killed."""
 _SIGNALS = frozenset((signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGCHLD))
-_HEAD_BYTES = 160
-"""Link, IP and TCP header of a packet are within these."""
 _FROM_KERNEL = 0
 """Signals whose code is above this come from the terminal: the command has got them too (sigaction(2))."""
 
@@ -135,7 +127,10 @@ def _record(
     ran = Ran(status, isinstance(owners, Marks), dropped=result.dropped, ended=ended, failure=result.failure)
     if owners.lost:
         ran.failure = ran.failure or f"{owners.lost} packets of the command were not noted"
-    _write(Path(raw.path), keylog, file, owners, ran)
+    secrets = _secrets(keylog)
+    ran.secrets = len(set(re.findall(rb"^[A-Z_0-9]+ ([0-9a-fA-F]{64}) ", secrets, re.MULTILINE)))
+    written = write_own(Path(raw.path), owners, secrets, ran.dropped, file)
+    ran.packets, ran.connections, ran.unseen = written.packets, written.connections, written.unseen
     return ran
 
 
@@ -192,73 +187,13 @@ def _waited(process: subprocess.Popen[bytes]) -> int:
             limit = time.monotonic() + GRACE_S
 
 
-def _write(raw: Path, keylog: Path, file: Growing, owners: Marks | Sockets, ran: Ran) -> None:
-    """The command's packets, behind its secrets."""
+def _secrets(keylog: Path) -> bytes:
+    """What the command has told; a log that the user keeps gets it too."""
     secrets = keylog.read_bytes() if keylog.exists() else b""
-    ran.secrets = len(set(re.findall(rb"^[A-Z_0-9]+ ([0-9a-fA-F]{64}) ", secrets, re.MULTILINE)))
     if secrets and (theirs := os.environ.get("SSLKEYLOGFILE")):
         with contextlib.suppress(OSError), open(theirs, "ab") as log:
             log.write(secrets)
-    chosen = _Choice(owners)
-    writer = PcapngWriter(file.binary, comment="recorded by hsa capture run")
-    described = False
-    reader = open_traces([raw])
-    for records in reader:
-        rows = chosen.rows(records)
-        if not described:
-            described = True
-            interface = reader.traces[0].interfaces[0]
-            writer.interface(interface.link_type, name=ANY, snap_length=interface.snap_length or 0)
-            if secrets:
-                writer.secrets(secrets)
-        file.write(packet_blocks(records, rows, np.zeros_like(rows)))
-        ran.packets += len(rows)
-    if described:
-        now = time.time_ns()
-        if ran.dropped is None:
-            writer.received(now, 0, ran.packets)
-        else:
-            writer.statistics(now, 0, received=ran.packets, dropped=ran.dropped)
-    elif secrets:
-        writer.secrets(secrets)
-    file.close()
-    ran.connections, ran.unseen = chosen.connections, chosen.unseen
-
-
-class _Choice:
-    """Picks the command's packets, in the order in which they were captured: each connection is judged when it begins,
-    for the same ends may belong to another program before and after."""
-
-    def __init__(self, owners: Marks | Sockets) -> None:
-        self.connections = self.unseen = 0
-        self._owners = owners
-        self._openings: dict[Tuple, int | None] = {}
-        self._own: dict[Tuple, bool] = {}
-
-    def rows(self, records: Records) -> Int64:
-        """Rows of the command's packets."""
-        rows: list[int] = []
-        places = zip(records.offset.tolist(), records.captured.tolist(), records.link_type.tolist(), strict=True)
-        for row, (offset, size, link_type) in enumerate(places):
-            head = bytes(records.data[offset : offset + min(size, _HEAD_BYTES)])
-            found = between(network(head, link_type))
-            if found is None:
-                continue
-            ends = found.both_ways
-            begins = found.opening is not None and found.opening != self._openings.get(ends)
-            if begins or ends not in self._own:
-                self._judge(found)
-            if self._own[ends]:
-                rows.append(row)
-        return np.array(rows, dtype=np.int64)
-
-    def _judge(self, found: Between) -> None:
-        own = self._owners.own(found)
-        self._openings[found.both_ways] = found.opening
-        self._own[found.both_ways] = bool(own)
-        if found.ends[0] == TCP:
-            self.connections += own is True
-            self.unseen += own is None
+    return secrets
 
 
 @contextlib.contextmanager

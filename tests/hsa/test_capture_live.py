@@ -51,7 +51,8 @@ def test_interrupted_while_it_starts(tmp_path: Path, after: float, number: int) 
         time.sleep(after)
         children = descendants(recording.pid)
         status, said = interrupt(recording, number)
-    assert status in (0, 130, -number) and ("Traceback" not in said or status == -number), said
+    if "hsa/" in said or "Traceback" not in said:  # else Python itself had not begun
+        assert status in (0, 130, -number) and ("Traceback" not in said or status == -number), said
     assert gone(children)
     if file.exists() and status >= 0:
         assert open_traces([file]).errors == [] and status == 0
