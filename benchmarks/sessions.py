@@ -11,6 +11,8 @@ import random
 
 from benchmarks.wire import Link, Packet
 
+RECORD = 16384
+"""Bytes in a TLS record, as servers fill them for bulk data (RFC 8446 section 5.1)."""
 AGENT = "python-httpx2/2.16.2"
 TOOL = {
     "name": "echo",
@@ -181,7 +183,7 @@ def mcp_legacy(
 def download(
     client: int, port: int, server: tuple[int, int], start_us: int, size: int, gap_us: int, noise: bytes, tls: bool
 ) -> list[Packet]:
-    """A bulk download, in TLS-looking records or as a plain HTTP response."""
+    """A bulk download, in TLS records of full size or as a plain HTTP response."""
     tcp = Link((client, port), server, start_us, 5_000)
     tcp.seq = [start_us * 31 & 0xFFFFFFFF, start_us * 17 & 0xFFFFFFFF]
     tcp.open()
@@ -206,8 +208,8 @@ def download(
     left = size
     while left > 0:
         at = left % 4096
-        part = noise[at : at + min(left, 16 * 1448)]
-        tcp.send(1, part, gap_us)
+        part = noise[at : at + min(left, RECORD if tls else 16 * 1448)]
+        tcp.send(1, b"\x17\x03\x03" + len(part).to_bytes(2, "big") + part if tls else part, gap_us)
         tcp.now_us -= tcp.delay_us  # a window is under way while the next is sent
         left -= len(part)
     tcp.now_us += tcp.delay_us

@@ -174,8 +174,13 @@ class TlsReader:
             if record is not None:
                 self._record(side, record)
             return
-        for record in side.records.push(item):
+        records = side.records
+        for record in records.push(item):
             self._record(side, record)
+        if records.passed:
+            self._facts.records[direction] += records.passed
+            self._facts.application_bytes[direction] += records.passed_bytes
+            records.passed = records.passed_bytes = 0
 
     def _record(self, side: _Side, record: Record) -> None:
         facts = self._facts
@@ -248,6 +253,7 @@ class TlsReader:
             self._note_done(record.seen)
         else:
             facts.application_bytes[side.direction] += record.size
+            side.records.bulk = not self._readable
         if not self._readable:
             for one in self._sides:
                 one.records.keep = False
@@ -350,10 +356,16 @@ class TlsReader:
         if self._hello is None:
             facts.client_random = hello.random
         self._hello = hello
+        self._no_bulk()
         facts.server_name = hello.server_name or facts.server_name
         facts.offered = tuple(hello.alpn)
         facts.early_data = facts.early_data or 42 in hello.extensions
         facts.encrypted_hello = 0xFE0D in hello.extensions
+
+    def _no_bulk(self) -> None:
+        """What follows a hello may be readable."""
+        for side in self._sides:
+            side.records.bulk = False
 
     def _server_hello(self, body: bytes) -> None:
         hello = read_hello(SERVER_HELLO, body)
@@ -365,6 +377,7 @@ class TlsReader:
             facts.early_accepted = False
             return
         self._server = hello
+        self._no_bulk()
         version = self._version = hello.agreed
         code = hello.suites[0]
         suite = self._suite = SUITES.get(code)

@@ -17,6 +17,8 @@ HANDSHAKE, APPLICATION = 22, 23
 MAX_BODY = 16384 + 2048
 """RFC 5246 section 6.2.3; TLS 1.3 allows 256 more than 2^14."""
 HUNT_BYTES = 64 * 1024
+HUNT_TOTAL_BYTES = 16 * HUNT_BYTES
+"""How far records are searched for before the rest, up to the next hole, is left alone."""
 _HEADER = re.compile(rb"[\x14-\x17]\x03[\x00-\x04]", re.DOTALL)
 
 
@@ -40,11 +42,17 @@ class Record:
 class Records:
     """Fed pieces; gives records."""
 
-    __slots__ = ("_broken", "_first", "_head", "_hunted", "_hunting", "_left", "_parts", "_unsure", "keep", "skipped")
+    __slots__ = (
+        *("_broken", "_first", "_head", "_hunted", "_hunting", "_left", "_parts", "_to_hunt", "_unsure"),
+        *("bulk", "keep", "passed", "passed_bytes", "skipped"),
+    )
 
     def __init__(self, hunting: bool) -> None:
         self.keep = True
         """Gather the bodies of application records; looked at as each begins. Others are always gathered."""
+        self.bulk = False
+        """Application records that lie in one piece are only counted, here:"""
+        self.passed = self.passed_bytes = 0
         self.skipped = 0
         """Bytes that belong to no record."""
         self._head = b""
@@ -54,6 +62,7 @@ class Records:
         self._broken = self._unsure = False
         self._hunting = hunting
         self._hunted: list[Chunk] = []
+        self._to_hunt = HUNT_TOTAL_BYTES
 
     def push(self, item: Chunk) -> Iterator[Record]:
         """Records that end in this piece."""
@@ -68,6 +77,10 @@ class Records:
         while at < size:
             if self._left == 0:
                 if not self._head:
+                    if self.bulk:
+                        at = self._pass_over(item, at)
+                        if at == size:
+                            return
                     self._first = None
                 upto = min(at + 5 - len(self._head), size)
                 if self._first is None:
@@ -97,6 +110,21 @@ class Records:
             if self._left == 0:
                 yield self._done(item, at)
 
+    def _pass_over(self, item: Chunk, at: int) -> int:
+        """Count the application records from `at` on that end in this piece; gives where the last one ends."""
+        size, read = item.size, item.read
+        text = item.data if item.gathered else None
+        while at + 5 < size:
+            head = read(at, at + 5) if text is None else text[at : at + 5]
+            length = head[3] << 8 | head[4]
+            if head[0] != APPLICATION or head[1] != 3 or length > MAX_BODY or at + 5 + length > size:
+                break
+            self.passed += 1
+            self.passed_bytes += length
+            at += 5 + length
+            self._unsure = False
+        return at
+
     def _done(self, item: Chunk, at: int) -> Record:
         head, parts, first = self._head, self._parts, self._first
         assert first is not None
@@ -108,6 +136,7 @@ class Records:
 
     def gap(self, gap: Gap) -> Record | None:
         """A hole. Gives the record that it breaks when that ends with it."""
+        self._to_hunt = HUNT_TOTAL_BYTES
         if self._hunting:
             self._hunted.clear()
             return None
@@ -132,9 +161,13 @@ class Records:
 
     def _hunt(self, item: Chunk) -> list[Chunk]:
         """Look for a header that leads to another one, or to the end of what is there."""
+        if self._to_hunt <= 0 or item.size > HUNT_BYTES:  # in a long piece none would be believed
+            self.skipped += item.size + sum(chunk.size for chunk in self._hunted)
+            self._hunted = []
+            return []
+        self._to_hunt -= item.size
         self._hunted.append(item)
-        data = b"".join(chunk.read(0, min(chunk.size, HUNT_BYTES)) for chunk in self._hunted[-4:])
-        whole = len(self._hunted) <= 4 and all(chunk.size <= HUNT_BYTES for chunk in self._hunted)
+        data = b"".join(chunk.read(0, chunk.size) for chunk in self._hunted)
         for match in _HEADER.finditer(data):
             at = match.start()
             if at + 5 > len(data):
@@ -143,9 +176,9 @@ class Records:
             behind = at + 5 + length
             if not 0 < length <= MAX_BODY or (behind + 3 <= len(data) and not _HEADER.match(data, behind)):
                 continue
-            if not whole or (behind + 3 > len(data) and behind != len(data) and at):
+            if behind + 3 > len(data) and behind != len(data) and at:
                 continue
-            self._hunting = False
+            self._hunting, self._to_hunt = False, HUNT_TOTAL_BYTES
             chunks, self._hunted = self._hunted, []
             self.skipped += at
             found: list[Chunk] = []
