@@ -16,12 +16,12 @@ from hsa.analysis.model import Exchange
 from hsa.analysis.session import end_of
 from hsa.analysis.timing import halves_ms
 from hsa.dissectors.connection import Connection
-from hsa.dissectors.contract import C2S, S2C
+from hsa.dissectors.contract import C2S, S2C, Direction
 from hsa.dissectors.reading import Role
 from hsa.replay.link import HEADERS_BYTES, Link
 from hsa.replay.plan import CLIENT, SERVER, Kind, Line, Plan, Step
 from hsa.replay.proof import proof
-from hsa.replay.recorded import Piece, Session
+from hsa.replay.recorded import Piece, Session, Stream
 from hsa.replay.simulate import play
 
 MOST_EXCHANGES = 256
@@ -110,6 +110,7 @@ class _Inference:
         """From the capture point to each server, one way."""
         self._lines: dict[Connection, int] = {}
         self._opened: dict[int, _Opened] = {}
+        self._claimed: set[tuple[int, int, int]] = set()
         self._arrivals: list[_Arrival] = []
         self._standing: list[tuple[int, Exchange, int, _Write]] = []
         """(capture time, stream, its line, write) of what listening streams brought and has not been taken yet."""
@@ -162,9 +163,9 @@ class _Inference:
         assert link is not None and exchange.request_start is not None
         stream = self._session.streams.get(link)
         request_end = exchange.request_end or exchange.request_start
-        up = [] if stream is None else stream.within(C2S, exchange.request_start, request_end)
+        up = self._unclaimed(stream, C2S, exchange.request_start, request_end)
         if not up:
-            up = [Piece(request_end, max(1, exchange.bytes_up), -1)]
+            up = [Piece(request_end, _missing(exchange, exchange.bytes_up), -1)]
         opened = None
         if link not in self._lines:
             opened = self._open(link, exchange, up[0].t_ns)
@@ -177,6 +178,14 @@ class _Inference:
             number = self._send(exchange, CLIENT, line, write, (number,))
         if exchange.response_start is not None:
             self._answer(exchange, line, number)
+
+    def _unclaimed(self, stream: Stream | None, direction: Direction, first_ns: int, last_ns: int) -> list[Piece]:
+        """The pieces of a stretch of time that no other exchange has: over HTTP/2 one packet may carry parts of many,
+        and is the first one's."""
+        found = [] if stream is None else stream.within(direction, first_ns, last_ns)
+        found = [piece for piece in found if (id(stream), direction, piece.offset) not in self._claimed]
+        self._claimed.update((id(stream), direction, piece.offset) for piece in found)
+        return found
 
     def _open(self, link: Connection, exchange: Exchange, request_ns: int) -> _Opened | None:
         """The steps that set up a connection before its first request; None when it was open before."""
@@ -231,9 +240,9 @@ class _Inference:
         assert link is not None
         stream = self._session.streams.get(link)
         end = max(exchange.response_end or 0, exchange.answer_end or 0, exchange.response_start)
-        down = [] if stream is None else stream.within(S2C, exchange.response_start, end)
+        down = self._unclaimed(stream, S2C, exchange.response_start, end)
         if not down:
-            down = [Piece(end, max(1, exchange.bytes_down), -1)]
+            down = [Piece(end, _missing(exchange, exchange.bytes_down), -1)]
         behind_ns = self._server_ns[str(link.server)]
         writes = _writes(down, [t - behind_ns for t in _without_window(down, self._plan.rtt_ns or 0)])
         standing = exchange.standing
@@ -417,6 +426,11 @@ class _Inference:
         plan.ends = [n for _, n in by_end]
         last = max(self._effect[n] for n in plan.ends)
         plan.rest_ns = max(0, end_ns + self._client_ns - last)
+
+
+def _missing(exchange: Exchange, size: int) -> int:
+    """Bytes that stand for what no piece was left of: over HTTP/2 another exchange's piece has them."""
+    return 1 if exchange.stream is not None else max(1, size)
 
 
 def _writes(pieces: Sequence[Piece], moments: Sequence[int]) -> list[_Write]:

@@ -48,10 +48,14 @@ def wanted(request: Request) -> Wanted:
         return Wanted(document["method"], canonical(params), str(cursor or ""))
     if isinstance(document, dict) and "jsonrpc" in document:
         return Wanted("(answer)", "", "")
-    parts = urlsplit(request.target)
-    operation = f"{request.method} {parts.path.rstrip('/') or '/'}"
+    operation = f"{request.method} {path_of(request)}"
     text = canonical(document) if document is not None else request.body.decode("utf-8", "replace")
-    return Wanted(operation, text, parts.query)
+    return Wanted(operation, text, urlsplit(request.target).query)
+
+
+def path_of(request: Request) -> str:
+    """The path of a request, without a slash at its end."""
+    return urlsplit(request.target).path.rstrip("/") or "/"
 
 
 def parsed(body: bytes) -> Any:
@@ -94,7 +98,12 @@ class Book:
         of those the one after the `times` that it has asked the same before.
         """
         asked = wanted(request)
-        page = [entry for entry in self._pages.get(asked.operation, ()) if entry[1].exchange.server == server]
+        place = (server, path_of(request))
+        page = [
+            entry
+            for entry in self._pages.get(asked.operation, ())
+            if (entry[1].exchange.server, path_of(entry[1].request)) == place
+        ]
         authorized = request.header("authorization") is not None
         fits = [r for w, r in page if w.arguments == asked.arguments and w.cursor == asked.cursor]
         if not fits:

@@ -35,6 +35,8 @@ def test_a_handshake_matches_whoever_asks_a_task_only_as_asked() -> None:
     assert known.find(rpc("tools/call", {"name": "echo", "arguments": {"text": "bye"}}), server, None, 0) is None
     assert known.find(rpc("tools/list", {"cursor": "7"}), server, None, 0) is None
     assert known.find(rpc("initialize"), "198.51.100.1:80", None, 0) is None
+    assert known.find(rpc("initialize", target="/elsewhere"), server, None, 0) is None
+    assert known.find(rpc("initialize", target="/mcp/?x=1"), server, None, 0)
 
 
 def test_the_recorded_session_that_is_followed_comes_first() -> None:
