@@ -46,6 +46,16 @@ def record(http: HttpExchange, reading: Reading | None, serial: int, *, all_mess
         link=connection,
         order=http.order,
     )
+    tls = connection.tls
+    if tls is not None:
+        exchange.tls = {
+            "version": tls.version,
+            "server_name": tls.server_name,
+            "alpn": tls.protocol,
+            "suite": tls.suite,
+            "resumed": tls.resumed,
+        }
+        exchange.authority = exchange.authority or tls.server_name
     refresh(exchange, http, reading, all_messages=all_messages)
     return exchange
 

@@ -24,11 +24,13 @@ from hsa.analysis.readiness import Readiness, judge, start_of
 from hsa.analysis.session import Session, end_of, is_authentication, is_browsers
 from hsa.analysis.signals import signals
 from hsa.analysis.timing import (
+    connect_span,
     covered_ns,
     halves_ms,
     network_round_trips,
     outstanding,
     setup_span,
+    tls_span,
     user_wait_ms,
     vantage,
 )
@@ -118,7 +120,7 @@ def build(session: Session, around: Surroundings) -> Handshake:
 
 def _without_network(handshake: Handshake) -> None:
     """On pipes nothing is set up and no packet travels, whatever the capture put in their place."""
-    handshake.connect_ms = handshake.network_round_trips = None
+    handshake.connect_ms = handshake.tls_ms = handshake.network_round_trips = None
     handshake.rtt_client_ms = handshake.rtt_server_ms = None
     handshake.captured_bytes_up = handshake.captured_bytes_down = None
 
@@ -163,6 +165,7 @@ def _numbers(handshake: Handshake, session: Session, found: Readiness, around: S
     setups += [(f.syn_ns, f.end_ns) for f in failed]
     handshake.wire_time_ms = covered_ns(outstanding(members, setups, start, last_ns)) / 1e6
     handshake.connect_ms = _connect_ms(numbers.path, opened)
+    handshake.tls_ms = _tls_ms(numbers.path, opened)
     handshake.user_wait_ms = user_wait_ms(members)
     if ready_ns is not None:
         handshake.time_to_ready_ms = max(0, ready_ns - start) / 1e6
@@ -219,7 +222,16 @@ def _connect_ms(path: Sequence[Exchange], opened: Sequence[Connection]) -> float
     links = {s.link: None for s in path if s.link is not None}
     if not links or any(k.syn_ns is None for k in links):
         return None
-    spans = [setup_span(k) for k in links if k in opened]
+    return _sum_ms([connect_span(k) for k in links if k in opened])
+
+
+def _tls_ms(path: Sequence[Exchange], opened: Sequence[Connection]) -> float | None:
+    """TLS set-up likewise; None without TLS."""
+    links = {s.link: None for s in path if s.link is not None and s.link.tls is not None}
+    return _sum_ms([tls_span(k) for k in links if k in opened]) if links else None
+
+
+def _sum_ms(spans: Sequence[tuple[int, int] | None]) -> float | None:
     known = [end - begin for span in spans if span is not None for begin, end in [span]]
     return sum(known) / 1e6 if len(known) == len(spans) else None
 

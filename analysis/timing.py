@@ -44,11 +44,29 @@ def covered_ns(spans: Iterable[tuple[int, int]]) -> int:
     return total
 
 
-def setup_span(link: Connection) -> tuple[int, int] | None:
+def connect_span(link: Connection) -> tuple[int, int] | None:
     """From the first SYN to the ACK that ends the TCP handshake; None when either was not captured."""
     if link.syn_ns is None or link.established_ns is None:
         return None
     return link.syn_ns, max(link.syn_ns, link.established_ns)
+
+
+def tls_span(link: Connection) -> tuple[int, int] | None:
+    """From the ClientHello to the last handshake message before application data; None without TLS, or when either
+    was not captured."""
+    tls = link.tls
+    if tls is None or tls.hello_ns is None or tls.done_ns is None:
+        return None
+    return tls.hello_ns, max(tls.hello_ns, tls.done_ns)
+
+
+def setup_span(link: Connection) -> tuple[int, int] | None:
+    """From the first SYN to the end of the set-up, that of TLS included; None when the TCP handshake was not
+    captured."""
+    connect, tls = connect_span(link), tls_span(link)
+    if connect is None:
+        return None
+    return connect[0], connect[1] if tls is None else max(connect[1], tls[1])
 
 
 def slow_start_rounds(sizes: Iterable[int]) -> int:
@@ -73,8 +91,8 @@ def bytes_to_answer(step: Exchange) -> int:
 
 
 def network_round_trips(path: Sequence[Exchange], opened: Sequence[Connection]) -> int:
-    """Round trips that a real link charges on this chain: its exchanges, the TCP set-up of the connections opened for
-    it, and the slow-start rounds of large answers."""
+    """Round trips that a real link charges on this chain: its exchanges, the TCP and TLS set-up of the connections
+    opened for it, and the slow-start rounds of large answers."""
     extra = 0
     by_link: dict[Connection, list[int]] = {}
     for step in path:
@@ -82,7 +100,8 @@ def network_round_trips(path: Sequence[Exchange], opened: Sequence[Connection]) 
             by_link.setdefault(step.link, []).append(bytes_to_answer(step))
     for sizes in by_link.values():
         extra += slow_start_rounds(sizes)
-    return len(path) + sum(1 for link in by_link if link in opened) + extra
+    setups = sum(1 + (link.tls.round_trips if link.tls is not None else 0) for link in by_link if link in opened)
+    return len(path) + setups + extra
 
 
 def outstanding(

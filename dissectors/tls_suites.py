@@ -55,9 +55,9 @@ def _suites() -> dict[int, Suite]:
         for exchange, code in zip(exchanges, codes, strict=True):
             if code is not None:
                 found[code] = Suite(f"TLS_{exchange}_WITH_{name}", cipher, key, schedule, mac)
-    psk = {"gcm": ((0xA8, 16, "sha256"), (0xA9, 32, "sha384"), (0xAA, 16, "sha256"), (0xAB, 32, "sha384"))}
-    for code, key, schedule in psk["gcm"]:
-        found[code] = Suite(f"TLS_PSK_WITH_AES_{key * 8}_GCM", "gcm", key, schedule)
+    for code, exchange in ((0xA8, "PSK"), (0xAA, "DHE_PSK"), (0xD001, "ECDHE_PSK")):
+        found[code] = Suite(f"TLS_{exchange}_WITH_AES_128_GCM_SHA256", "gcm", 16, "sha256")
+        found[code + 1] = Suite(f"TLS_{exchange}_WITH_AES_256_GCM_SHA384", "gcm", 32, "sha384")
     found[0xCCAB] = Suite("TLS_PSK_WITH_CHACHA20_POLY1305_SHA256", "chacha", 32, "sha256")
     found[0xCCAC] = Suite("TLS_ECDHE_PSK_WITH_CHACHA20_POLY1305_SHA256", "chacha", 32, "sha256")
     return found
