@@ -73,7 +73,7 @@ def _walk(session: Session) -> tuple[list[tuple[Exchange, Known | None, bool]], 
     end)."""
     known: dict[Key, Known] = dict(session.kept) if session.folded else {}
     before = session.previous
-    if before is not None and any(link in before.links for link in session.links):
+    if before is not None and session.same_link:
         known.update(before.kept if before.built else kept(before))
     changes = changed_at(session)
     result: list[tuple[Exchange, Known | None, bool]] = []

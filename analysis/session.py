@@ -120,6 +120,8 @@ class Session:
     """Calls of its client's webhook; their connections are none of `links`."""
     sums: dict[str, int] = field(default_factory=dict)
     """Counts of operations that are not held any more (`lifecycles.COUNTS`)."""
+    same_link: bool = False
+    """It began on a connection that `previous` had used last: both are one client."""
     kept: dict[tuple[object, ...], tuple[int, int | None]] = field(default_factory=dict)
     """What it fetched, to (end of the answer, ms that it may be kept or None)."""
     spans: Sequence[int] = ()

@@ -65,6 +65,7 @@ class Witnesses:
         self._latest[*pair, session.client_name] = session
         link = exchange.link
         before = self._by_link.get(link) if link is not None else None
+        session.same_link = before is not None and before is session.previous
         if link is not None and before is not None and not before.is_named():
             self._reused.add((link.client.address, link.server.text))
             if exchange.proxied or before.first_task is None:
