@@ -2,9 +2,9 @@
 
 Names are `<scenario>.<protocol>[-<variant>]`. `s1` cold start, `s2` warm repeat, `s3` capability mismatch, `s4a` slow
 counterpart, `s4b` metadata truncated at 50 %, `s4c` version mismatch; `sweep` cold start over several round-trip
-times, `inventory` cold start with many capabilities; `tls`, `h2` (HTTP/2), `oauth` and `binding` (of A2A) cold starts
-of other kinds; `lives` tasks that take more than one exchange, and authentication that is renewed; `crowd` many clients
-at once behind one address, `pooled` the same through a reverse proxy that pools its connections.
+times, `inventory` cold start with many capabilities; `tls`, `h2` (HTTP/2), `oauth`, `binding` (of A2A) and `node` cold
+starts of other kinds; `lives` tasks that take more than one exchange, and authentication that is renewed; `crowd` many
+clients at once behind one address, `pooled` the same through a reverse proxy that pools its connections.
 """
 
 from __future__ import annotations
@@ -61,6 +61,8 @@ class Cell:
     course: str | None = None
     """What the tasks go through (`lives` cells). MCP: `input`, `progress`, `listen`, `cancel`, `refresh` and `renewal`
     of a token. A2A: `stream`, `poll`, `input`, `cancel`, `resubscribe`, `push`, `extended` card."""
+    node: bool = False
+    """The client is that of the SDK for Node."""
     at_once: bool = False
     """All clients start together; `runs` is their number."""
     pooled: bool = False
@@ -224,6 +226,14 @@ def _lives() -> list[Cell]:
     return cells
 
 
+def _node() -> list[Cell]:
+    return [
+        Cell("node.mcp-legacy", "cold start of the Node SDK's client", "mcp", "legacy", node=True),
+        Cell("node.mcp-modern", "cold start of the Node SDK's client", "mcp", "auto", node=True),
+        Cell("node.a2a", "cold start of the Node SDK's client", "a2a", node=True),
+    ]
+
+
 def _crowds() -> list[Cell]:
     return [
         Cell("crowd.mcp-legacy", "clients at once, sessions", "mcp", "legacy", at_once=True, default_runs=CROWD),
@@ -256,7 +266,7 @@ def _crowds() -> list[Cell]:
 
 
 CELLS: dict[str, Cell] = {
-    cell.name: cell for cell in (*_paper(), *_series(), *_transports(), *_protected(), *_lives(), *_crowds())
+    cell.name: cell for cell in (*_paper(), *_series(), *_transports(), *_protected(), *_node(), *_lives(), *_crowds())
 }
 """Every cell by its name, in the order in which they are listed."""
 

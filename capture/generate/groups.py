@@ -57,6 +57,8 @@ GROUPS: dict[str, Group] = {
         ),
         Group("secure", "TLS 1.3, HTTP/2, OAuth", _of("tls", "h2", "oauth"), 10, 2, BOTH),
         Group("bindings", "A2A over REST and gRPC", _of("binding"), 10, 2, BOTH),
+        Group("lives", "tasks of several exchanges, renewed authentication", _of("lives"), 5, 0, BOTH),
+        Group("node", "clients of the SDKs for Node (path and local)", _of("node"), 10, 2, BOTH),
         Group("crowd", "clients at once, also behind a pooling proxy", _of("crowd", "pooled"), CROWD, 0, BOTH),
     )
 }
@@ -74,9 +76,10 @@ def select_groups(wanted: list[str]) -> list[Group]:
 def conditions(group: Group, cell: Cell, kind: str, rtts_ms: tuple[float, ...]) -> list[tuple[str, float]]:
     """Kind and round-trip time of each link over which a cell of a group is recorded; () for the group's own times.
 
-    A local link has no delay; a pooled cell is there on a local link only, and a slow one without a delay only.
+    A local link has no delay; a pooled cell and the lives of tasks are there on a local link only, and a slow cell
+    without a delay only. A Node client has no relay.
     """
-    if kind == "local" or cell.pooled:
+    if kind == "local" or cell.pooled or cell.course is not None or (cell.node and kind == "relay"):
         return [("local", 0.0)]
     if cell.fault == "slow":
         return [(kind, 0.0)]

@@ -20,12 +20,12 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from hsa.capture.generate import certificate, proxy, truth
+from hsa.capture.generate import certificate, node, proxy, truth
 from hsa.capture.generate.cells import Cell
 from hsa.capture.generate.embed import embed
 from hsa.capture.generate.errand import LOOPBACK, Errand
 from hsa.capture.generate.place import Place, place
-from hsa.capture.generate.processes import PlayFailed, contacts, counterpart, versions
+from hsa.capture.generate.processes import PlayFailed, client, contacts, counterpart, versions
 from hsa.capture.generate.sniffer import SETTLE_S, Sniffer, sniff
 from hsa.capture.links.link import LOCAL, Link
 
@@ -96,10 +96,12 @@ def play(cell: Cell, folder: Path, setting: Setting, step: Callable[[str], None]
     """Play a cell and leave capture and truth in `folder`; `step` is told each contact as it happens.
 
     Raises FileExistsError rather than write over a file, PlayFailed, `sniffer.CannotRecord`, `proxy.NoProxy` and
-    `links.namespaces.CannotLink`.
+    `links.namespaces.CannotLink`, and for a Node client `sdks.NoEnvironment`.
     """
     if cell.pooled and setting.link.kind != "local":
         raise PlayFailed(f"a pooled cell is there on a local link only, not on {setting.link.name}")
+    if cell.node and setting.link.kind == "relay":
+        raise PlayFailed("a Node client has no relay: path and local are there")
     folder.mkdir(parents=True, exist_ok=True)
     captures, others = names(cell)
     for name in captures + others:
@@ -120,6 +122,7 @@ def _play(cell: Cell, folder: Path, setting: Setting, step: Callable[[str], None
     warmups = 0 if cell.at_once else setting.warmups
     served: list[dict[str, Any]] = []
     log: list[dict[str, Any]] = []
+    command = node.command() if cell.node else client(setting.client_python)
     began = datetime.now(UTC)
     with ExitStack() as stack:
         scratch = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="hsa-generate-")))
@@ -144,7 +147,7 @@ def _play(cell: Cell, folder: Path, setting: Setting, step: Callable[[str], None
                 recording.enter_context(_sniffing(file, side, where, made))
                 for file, side in zip([file.with_suffix(".pcap") for file in captures], sides, strict=True)
             ]
-            primed, told = contacts(setting.client_python, going, step, where.client_side(), environment)
+            primed, told = contacts(command, going, step, where.client_side(), environment)
             time.sleep(SETTLE_S)
         if cell.tls:
             captures = [_with_secrets(file, key_log, made) for file in captures]
@@ -158,7 +161,7 @@ def _play(cell: Cell, folder: Path, setting: Setting, step: Callable[[str], None
         "dropped": sum(n for n in dropped if n is not None) if None not in dropped else None,
         "sdk": setting.sdk,
         "http": setting.http,
-        "client": versions(setting.client_python),
+        "client": node.versions() if cell.node else versions(setting.client_python),
         "counterpart": versions(setting.counterpart_python),
     }
     document = truth.compose(cell, captures, ports, told, primed, made_with, setting.slow_ms)

@@ -23,7 +23,7 @@ class PlayFailed(RuntimeError):
 
 @contextmanager
 def _process(
-    python: str, role: str, where: AbstractContextManager[None], environment: dict[str, str]
+    command: list[str], where: AbstractContextManager[None], environment: dict[str, str]
 ) -> Iterator[tuple[subprocess.Popen[str], IO[str]]]:
     """A process of the recording and the file of its complaints. It does not outlive the block.
 
@@ -32,7 +32,7 @@ def _process(
     with tempfile.TemporaryFile("w+") as complaints:
         with where:
             process = subprocess.Popen(
-                [python, str(FOLDER), role],
+                command,
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=complaints,
@@ -70,7 +70,7 @@ def counterpart(
     python: str, errand: Errand, served: list[dict[str, Any]], where: AbstractContextManager[None]
 ) -> Iterator[list[int]]:
     """A counterpart that listens; its ports. What it served stands in `served` after a block that ended well."""
-    with _process(python, "counterpart", where, {}) as (process, complaints):
+    with _process([python, str(FOLDER), "counterpart"], where, {}) as (process, complaints):
         assert process.stdin is not None and process.stdout is not None
         _start(process, errand)
         first = process.stdout.readline()
@@ -85,7 +85,7 @@ def counterpart(
 
 
 def contacts(
-    python: str,
+    command: list[str],
     errand: Errand,
     step: Callable[[str], None],
     where: AbstractContextManager[None],
@@ -93,7 +93,7 @@ def contacts(
 ) -> tuple[dict[str, Any] | None, list[dict[str, Any]]]:
     """Let the client process carry out its errand; the priming contact, if any, and the others."""
     primed, told = None, []
-    with _process(python, "client", where, environment) as (process, complaints):
+    with _process(command, where, environment) as (process, complaints):
         assert process.stdout is not None
         _start(process, errand)
         for line in process.stdout:
@@ -106,6 +106,11 @@ def contacts(
         if process.wait() != 0:
             raise _why("client", complaints)
     return primed, told
+
+
+def client(python: str) -> list[str]:
+    """The client process of this interpreter."""
+    return [python, str(FOLDER), "client"]
 
 
 def versions(python: str) -> dict[str, str]:

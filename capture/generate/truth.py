@@ -183,6 +183,7 @@ def compose(
         "http2": cell.http2,
         "binding": cell.binding,
         "oauth": cell.oauth,
+        "node": cell.node,
         "course": cell.course,
         "slow_ms": slow_ms if cell.fault == "slow" else None,
         "primed": primed is not None,

@@ -192,13 +192,22 @@ def _with_sdks(setting: Setting, cells: Sequence[Any], quiet: bool) -> Setting:
     """The setting with the interpreters of the set of SDKs that it names."""
     from dataclasses import replace
 
+    from hsa.capture.generate.node import command
     from hsa.capture.generate.play import missing
     from hsa.capture.generate.sdks import NEWEST, interpreter
 
     if setting.sdk == NEWEST and (lacking := missing(list(cells))):
         raise _Stopped(f'not installed: {", ".join(lacking)}. Get the SDKs with: pip install "hsa[sdk]"')
+
+    def tell(text: str) -> None:
+        if not quiet:
+            click.echo(text, err=True)
+
     with _told(f"--sdk {setting.sdk}"):
-        python = interpreter(setting.sdk, lambda text: None if quiet else click.echo(text, err=True))
+        python = interpreter(setting.sdk, tell)
+    if any(cell.node for cell in cells):
+        with _told("the SDKs for Node"):
+            command(tell)
     return replace(setting, client_python=python, counterpart_python=python)
 
 

@@ -110,7 +110,7 @@ def test_client_clock_agrees_with_the_packets(file: Path) -> None:
 
 
 def test_recordings_hold_every_scenario() -> None:
-    not_kept = {"sweep", "inventory", "tls", "h2", "oauth", "binding"}
+    not_kept = {"sweep", "inventory", "tls", "h2", "oauth", "binding", "node"}
     assert {file.name.partition(".")[0] for file in TRUTHS} == {cell.scenario for cell in CELLS.values()} - not_kept
 
 
