@@ -10,7 +10,10 @@ import re
 from hsa.dissectors.reading import Answer, Reading
 from hsa.dissectors.view import View
 
-MAX_AGE = re.compile(r"(?:^|[,\s])max-age\s*=\s*\"?(\d{1,9})", re.IGNORECASE)
+MAX_AGE = re.compile(r"(?:^|[,\s])max-age\s*=\s*\"?(\d{1,32})(?!\d)", re.IGNORECASE)
+
+LONGEST_S = 2**31
+"""What a longer max-age means (RFC 9111 section 1.2.2)."""
 
 
 def note_caching(view: View, reading: Reading) -> None:
@@ -32,7 +35,7 @@ def _lifetime(answer: Answer, directives: str) -> None:
     if "no-store" in directives or "no-cache" in directives:
         answer.lifetime_ms = 0
     elif m is not None:
-        answer.lifetime_ms = int(m[1]) * 1000
+        answer.lifetime_ms = min(int(m[1]), LONGEST_S) * 1000
     for scope in ("private", "public"):
         if scope in directives:
             answer.scope = scope

@@ -131,3 +131,50 @@ def test_foreign_look_alikes(made: Any) -> None:
 def test_preflights() -> None:
     made = exchange("OPTIONS /.well-known/oauth-protected-resource HTTP/1.1\nHost: a", b"", "HTTP/1.1 204 No Content")
     assert read(made).operation == "preflight"
+
+
+DEVICE = b"grant_type=urn%3Aietf%3Aparams%3Aoauth%3Agrant-type%3Adevice_code&device_code=d3v1ce"
+
+
+def test_a_device_that_is_to_wait_is_not_refused() -> None:
+    pending = exchange(FORM, DEVICE, "HTTP/1.1 400 Bad Request\nContent-Type: application/json", {"error": "slow_down"})
+    reading = read(pending)
+    assert reading.answer is not None and reading.answer.ok and not reading.answer.terminal
+    assert "d3v1ce" not in repr(reading)
+    over = exchange(
+        FORM, DEVICE, "HTTP/1.1 400 Bad Request\nContent-Type: application/json", {"error": "expired_token"}
+    )
+    refused = read(over)
+    assert refused.answer is not None and (refused.answer.ok, refused.answer.cause) == (False, "auth-failed")
+
+
+def test_a_client_that_is_the_url_of_its_metadata() -> None:
+    recogniser = Recogniser()
+    target = AUTHORIZE.replace("client_id=x", "client_id=https%3A%2F%2Fc.example%2Fc.json")
+    reading = read(at("as.example", get(target, "HTTP/1.1 302 Found\nLocation: http://l")), recogniser)
+    assert reading.client == "metadata-document"
+    document = recogniser.read(at("c.example", get("/c.json", JSON, {"client_id": "https://c.example/c.json"})))
+    assert document is not None and (document.operation, document.role) == ("client-metadata", Role.OTHER)
+    for short in ("https%3A%2F%2Fc.example", "http%3A%2F%2Fc.example%2Fc.json"):
+        target = AUTHORIZE.replace("client_id=x", f"client_id={short}")
+        assert read(at("as.example", get(target, "HTTP/1.1 302 Found\nLocation: http://l"))).client is None
+
+
+def test_the_browser_comes_back_to_the_client() -> None:
+    recogniser = Recogniser()
+    target = AUTHORIZE.replace("redirect_uri=http%3A%2F%2Fl", "redirect_uri=http%3A%2F%2Flocalhost%3A3030%2Fcb")
+    read(at("as.example", get(target, "HTTP/1.1 302 Found\nLocation: http://l")), recogniser)
+    back = read(at("localhost:3030", get("/cb?code=c0de&state=st4te", JSON, b"{}")), recogniser)
+    assert (back.operation, back.role) == ("callback", Role.AUTH)
+    assert "c0de" not in repr(back)
+    assert recogniser.read(at("localhost:3030", get("/cb", JSON, b"{}"))) is None
+
+
+def test_endpoints_that_metadata_names() -> None:
+    recogniser = Recogniser()
+    places = {"revocation_endpoint": "revoke", "introspection_endpoint": "introspect", "userinfo_endpoint": "userinfo"}
+    known = {**METADATA, **{name: f"https://as.example/{name}" for name in places}}
+    version = "MCP-Protocol-Version: 2025-11-25\n"
+    read(at("as.example", get("/.well-known/oauth-authorization-server", JSON, known, headers=version)), recogniser)
+    for name, operation in places.items():
+        assert read(at("as.example", post(b"token=x", b"{}", path=f"/{name}")), recogniser).operation == operation
