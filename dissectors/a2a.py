@@ -12,7 +12,8 @@ from __future__ import annotations
 from typing import Any
 from urllib.parse import urlsplit
 
-from hsa.dissectors.a2a_answers import read_rest, read_rpc, update_ids, update_states
+from hsa.dissectors import a2a_grpc
+from hsa.dissectors.a2a_answers import read_grpc, read_rest, read_rpc, update_ids, update_states
 from hsa.dissectors.a2a_cards import card_of, looks_like_card, read_card
 from hsa.dissectors.a2a_paths import REST_HINTS, RestCall, rest_call
 from hsa.dissectors.answers import challenged
@@ -244,7 +245,17 @@ def grpc(view: View, bindings: Bindings) -> Reading | None:
             operation = "extended-card" if method in ("GetExtendedAgentCard", "GetAgentCard") else method
             reading = Reading("a2a", operation, row[1], row[2], version=version, transport="grpc")
             bindings.bind(view, "a2a")
+            asked, told = a2a_grpc.METHODS.get(method, ("", ""))
+            if view.request is not None and view.request.grpc:
+                body = a2a_grpc.read(version, asked, view.request.grpc[0]) or {}
+                message = body.get("message")
+                task = member(message, "taskId") or body.get("id")
+                reading.ids = _ids(context=member(message, "contextId") or body.get("contextId"), task=task)
+                reading.subject = text(member(message, "messageId") or body.get("id"), 1024)
+                reading.cursor = text(body.get("pageToken"), 4096)
             read_rest(view, reading)
+            read_grpc(view, reading, version, told)
+            _remember_tasks(bindings, reading)
             _finish(view, reading)
             return reading
     return None

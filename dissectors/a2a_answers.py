@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from hsa.dissectors import a2a_grpc
 from hsa.dissectors.a2a_cards import fill_card
 from hsa.dissectors.a2a_errors import VERSION_CODE, http_error
 from hsa.dissectors.answers import UNREADABLE_NOTES, clean, malformed, refusal, rpc_text, status_text, whole
@@ -115,6 +116,20 @@ def _rest_answer(view: View, response: HttpMessage, reading: Reading) -> Answer 
         _updates(answer, iter((document,)))
         answer.next_cursor = text(document.get("nextPageToken"), 4096)
     return answer
+
+
+def read_grpc(view: View, reading: Reading, version: str, kind: str) -> None:
+    """What the messages of a gRPC answer say, if it was a good one."""
+    response, answer = view.response, reading.answer
+    if response is None or answer is None or not answer.ok:
+        return
+    documents = [found for data in response.grpc if (found := a2a_grpc.read(version, kind, data)) is not None]
+    if kind == "Card":
+        for card in documents[:1]:
+            fill_card(answer, reading, card, b"", False)
+            answer.documents = ()  # its JSON was never sent
+    else:
+        _updates(answer, iter(documents))
 
 
 def _updates(answer: Answer, results: Any) -> None:

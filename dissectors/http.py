@@ -102,6 +102,10 @@ class HttpMessage:
     """The parsed body when it is one JSON document (also JSON-RPC); None otherwise."""
     json_error: str | None = None
     """Why a body that claims to be JSON does not parse; None when it does."""
+    grpc: list[bytes] = field(default_factory=list)
+    """Messages of gRPC in it, decompressed; those kept."""
+    grpc_messages: int = 0
+    """How many came."""
     data_documents: list[Any] = field(default_factory=list)
     """Parsed data of events that are JSON but not JSON-RPC (A2A REST streams, ACP streams); bounded."""
 

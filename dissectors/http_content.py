@@ -14,6 +14,7 @@ from typing import Any
 
 from hsa.dissectors.coding import Decoder, decoder_for
 from hsa.dissectors.contract import Chunk, Damage, Gap, Seen
+from hsa.dissectors.grpc_messages import GrpcMessages
 from hsa.dissectors.http import HttpMessage
 from hsa.dissectors.jsonrpc import parse_messages
 from hsa.dissectors.nesting import JSON_BYTES
@@ -45,6 +46,7 @@ class Kind(IntEnum):
     EVENTS = 2
     TEXT = 3
     """Text, forms, or no type at all: kept while short, or while it looks like JSON."""
+    GRPC = 4
 
 
 _PLAIN = (Kind.JSON, Kind.TEXT)
@@ -58,6 +60,8 @@ def kind_of(content_type: str | None) -> Kind:
     essence = content_type.partition(";")[0].strip().lower()
     if essence == "text/event-stream":
         return Kind.EVENTS
+    if essence == "application/grpc" or essence.startswith("application/grpc+"):
+        return Kind.GRPC
     if essence.endswith(("/json", "+json")) or essence in ("application/json-rpc", "application/jsonrequest"):
         return Kind.JSON
     if essence.startswith("text/") or essence in ("", "application/x-www-form-urlencoded", "application/problem+xml"):
@@ -112,6 +116,7 @@ class Content:
         "_claimed",
         "_decoder",
         "_document_bytes",
+        "_grpc",
         "_kind",
         "_limit",
         "_parts",
@@ -140,8 +145,12 @@ class Content:
         """Bytes given to the event stream that no event has used."""
         self._decoder: Decoder | None = None
         self._document_bytes = 0
+        self._grpc: GrpcMessages | None = None
         if kind is Kind.FOREIGN:
             self._stop("foreign")
+            return
+        if kind is Kind.GRPC:
+            self._grpc = GrpcMessages(message.header("grpc-encoding"))
             return
         if codings is not None:
             self._decoder = decoder_for(codings, json_bytes)
@@ -161,6 +170,10 @@ class Content:
     def add(self, chunk: Chunk) -> None:
         """More of the body, transfer coding taken off."""
         if self._stopped:
+            return
+        if self._grpc is not None:
+            self.message.grpc += [text for text, _ in self._grpc.push(chunk)]
+            self.message.grpc_messages = self._grpc.count
             return
         if self._sse is not None:
             if self._decoder is None:
@@ -237,7 +250,7 @@ class Content:
             self._events(self._sse.push(self.message.direction, gap))
             self.message.body_note = "damaged"
             return
-        body = self.message.body = b"".join(self._parts) if self._sse is None else None
+        body = self.message.body = b"".join(self._parts) if self._sse is None and self._grpc is None else None
         self._stop("damaged")
         self.message.body = body
 
@@ -248,7 +261,7 @@ class Content:
             if not self._stopped and not self._sse.idle:
                 self._events(list(self._sse.close()))
             return
-        if self._stopped:
+        if self._stopped or self._grpc is not None:
             return
         parts = self._parts
         message.body = parts[0] if len(parts) == 1 and isinstance(parts[0], bytes) else b"".join(parts)

@@ -44,11 +44,14 @@ def hold(handshake: Handshake, contact: dict[str, Any], document: dict[str, Any]
     if contact["connections_opened"] is not None and not warm:
         assert handshake.connections_opened == contact["connections_opened"]
     assert {name: part.round_trips for name, part in handshake.phases.items() if part.round_trips} == contact["phases"]
-    assert handshake.bytes_up == contact["bytes_up"]
-    assert (handshake.bytes_down or 0) - contact["bytes_down"] in unread(contact, document)
-    assert handshake.tasks.operations == contact["tasks"]
+    if contact["bytes_up"] is not None:  # of HTTP/2 the client's books do not know the frames
+        assert handshake.bytes_up == contact["bytes_up"]
+        assert (handshake.bytes_down or 0) - contact["bytes_down"] in unread(contact, document)
+    if contact["tasks"] is not None:  # calls over gRPC are not in the books
+        assert handshake.tasks.operations == contact["tasks"]
     # Without a session id nothing but its time and its counter ties a new connection to the others.
-    assert handshake.attribution == ("inferred" if document["server"] == "stateless" else "exact")
+    unsure = document["server"] == "stateless" or document["cell"] == "binding.a2a-grpc"
+    assert handshake.attribution == ("inferred" if unsure else "exact")
     assert handshake.bound == {}
     if contact["version"]:
         assert handshake.version == contact["version"]
@@ -72,5 +75,8 @@ def test_recording(file: Path) -> None:
     assert joined.count == len(contacts)
     for handshake, contact in zip(joined.handshakes, contacts, strict=True):
         places = [(document["port"], request["port"], request["ordinal"]) for request in contact["requests"]]
-        assert sorted(joined.places[handshake.id]) == sorted(places)
+        more = set(joined.places[handshake.id]) - set(places)
+        assert sorted(set(joined.places[handshake.id]) - more) == sorted(places)
+        # What passes the books by: calls over gRPC, and the person's browser.
+        assert not more or document["cell"].startswith(("binding.a2a-grpc", "oauth"))
         hold(handshake, contact, document)
