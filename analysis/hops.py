@@ -16,6 +16,8 @@ from hsa.analysis.model import Exchange
 _OPEN = 1 << 62
 """End of an exchange that has none yet."""
 
+_KEYS = 1024
+"""Keys kept before any is looked at again."""
 _KEPT = 512
 """Pending outer exchanges kept per key: more identical requests at once than that are not matched."""
 
@@ -114,7 +116,8 @@ class HopMatcher:
 
     def __init__(self) -> None:
         self._pending: dict[Key, deque[Exchange]] = {}
-        self._added = 0
+        self._most = _KEYS
+        """Keys at which those under which nothing is under way are dropped."""
 
     def match(self, exchange: Exchange) -> Exchange | None:
         """The exchange on the next leg towards the client that `exchange` was sent on for; None without one.
@@ -148,8 +151,8 @@ class HopMatcher:
         return outer
 
     def _forget(self, now: int) -> None:
-        """Now and then, drop the keys under which nothing is under way."""
-        self._added += 1
-        if self._added % 1024 == 0:
+        """Drop the keys under which nothing is under way, when there are twice as many as were left last time."""
+        if len(self._pending) > self._most:
             for stale in [k for k, q in self._pending.items() if all(end_of_wait(e) < now for e in q)]:
                 del self._pending[stale]
+            self._most = max(_KEYS, 2 * len(self._pending))

@@ -27,7 +27,7 @@ from hsa.analysis.model import Analysis, Exchange, Handshake
 from hsa.analysis.options import Options
 from hsa.analysis.results import Results
 from hsa.analysis.session import end_of
-from hsa.analysis.startup import startups
+from hsa.analysis.startup import Startups
 from hsa.capture.files import Reader, open_traces
 from hsa.capture.records import Records
 from hsa.dissectors.connection import Connection
@@ -315,8 +315,9 @@ class Pipeline:
         if self._log is not None:
             self._kept = self._results.exchanges(self._log)
         self._results.fill(analysis)
-        analysis.groups = groups(handshakes)
-        analysis.startup = startups(handshakes)
+        starting = Startups()
+        analysis.groups = groups(starting.watch(handshakes))
+        analysis.startup = starting.rows()
         return analysis
 
 

@@ -23,20 +23,38 @@ class _Dialled(NamedTuple):
     critical: int
 
 
+class Startups:
+    """Told of all handshakes; gives one row for each client that shook hands with two or more counterparts in one go,
+    with each once (but for attempts that failed): several times with one is no start-up, but several clients or
+    sessions."""
+
+    def __init__(self) -> None:
+        self._by_client: dict[str, list[_Dialled]] = {}
+
+    def watch(self, handshakes: Iterable[Handshake]) -> Iterator[Handshake]:
+        """The handshakes, passed on as they are."""
+        for handshake in handshakes:
+            if handshake.round_trips and handshake.observed and not handshake.warm:
+                self._by_client.setdefault(handshake.client, []).append(_dialled(handshake))
+            yield handshake
+
+    def rows(self) -> list[Startup]:
+        """By client, then by start."""
+        rows = []
+        for client, theirs in sorted(self._by_client.items()):
+            for cluster in _clusters(sorted(theirs, key=lambda h: h.start)):
+                ready = [h.server for h in cluster if h.done]
+                if len({h.server for h in cluster}) >= 2 and len(set(ready)) == len(ready):
+                    rows.append(_row(client, cluster))
+        return rows
+
+
 def startups(handshakes: Iterable[Handshake]) -> list[Startup]:
-    """One row for each client that shook hands with two or more counterparts in one go, with each once (but for
-    attempts that failed): several times with one is no start-up, but several clients or sessions."""
-    by_client: dict[str, list[_Dialled]] = {}
-    for handshake in handshakes:
-        if handshake.round_trips and handshake.observed and not handshake.warm:
-            by_client.setdefault(handshake.client, []).append(_dialled(handshake))
-    rows = []
-    for client, theirs in sorted(by_client.items()):
-        for cluster in _clusters(sorted(theirs, key=lambda h: h.start)):
-            ready = [h.server for h in cluster if h.done]
-            if len({h.server for h in cluster}) >= 2 and len(set(ready)) == len(ready):
-                rows.append(_row(client, cluster))
-    return rows
+    """The start-ups among these handshakes."""
+    found = Startups()
+    for _ in found.watch(handshakes):
+        pass
+    return found.rows()
 
 
 def _dialled(h: Handshake) -> _Dialled:
