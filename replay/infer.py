@@ -16,13 +16,12 @@ from hsa.analysis.model import Exchange
 from hsa.analysis.session import end_of
 from hsa.analysis.timing import halves_ms
 from hsa.dissectors.connection import Connection
-from hsa.dissectors.contract import C2S, S2C, Direction
+from hsa.dissectors.contract import C2S, S2C
 from hsa.dissectors.reading import Role
-from hsa.replay.link import HEADERS_BYTES, Link
 from hsa.replay.plan import CLIENT, SERVER, Kind, Line, Plan, Step
 from hsa.replay.proof import proof
-from hsa.replay.recorded import Piece, Session, Stream
-from hsa.replay.simulate import play
+from hsa.replay.recorded import Piece, Session
+from hsa.replay.writes import Write, claims, missing, without_window, writes_of
 
 MOST_EXCHANGES = 256
 """Exchanges of a session that are planned; what comes after a client is ready and has had its task is no handshake."""
@@ -32,19 +31,6 @@ action that had nothing to do with it would have come at that moment once in so 
 JITTER = 2
 """Seen from elsewhere than the client, an answer may seem to reach it later than it acted upon it, where the way back
 took less than the SYN's: by this part of one way, where something proves that it acted upon it."""
-INITIAL_SEGMENTS = 10
-"""Initial window of the recorded senders (RFC 6928), for telling waits for the window from waits for the server."""
-USUAL_SEGMENT = 1500 - HEADERS_BYTES
-LARGEST_BYTES = 4 * 2**20
-"""Answers beyond this are taken as they came: they are no metadata."""
-SHORT_NS = 1_000_000
-"""Round trips and delays shorter than this do not show what caused them."""
-NOISE = 20
-"""A delay shorter than the round-trip time over this is jitter."""
-SMALLEST_FULL = 536
-"""Smallest maximum segment size of IPv4 (RFC 9293 section 3.7.1): a smaller piece ends a write."""
-SAME_WRITE_NS = 1_000_000
-"""Full segments of one write follow each other within this, unless the window holds them back."""
 
 
 class CannotPlan(ValueError):
@@ -72,20 +58,6 @@ class _Arrival:
     exchange: Exchange
 
 
-@dataclass(slots=True)
-class _Write:
-    """What one end gave to its kernel at once."""
-
-    t_ns: int
-    """By its own clock."""
-    size: int
-    first_ns: int
-    """Capture times of its first and last packet."""
-    last_ns: int
-    offset: int
-    """Of its first byte; -1 when the bytes were not captured."""
-
-
 def plan_of(session: Session) -> Plan:
     """The plan of a session. Raises CannotPlan."""
     return _Inference(session).run()
@@ -110,9 +82,11 @@ class _Inference:
         """From the capture point to each server, one way."""
         self._lines: dict[Connection, int] = {}
         self._opened: dict[int, _Opened] = {}
-        self._claimed: set[tuple[int, int, int]] = set()
+        self._claims = claims(session, self._exchanges)
+        self._carried: dict[tuple[int, int], list[tuple[int, int, int]]] = {}
+        """(line, actor) to (first and last capture time, step) of what was sent there."""
         self._arrivals: list[_Arrival] = []
-        self._standing: list[tuple[int, Exchange, int, _Write]] = []
+        self._standing: list[tuple[int, Exchange, int, Write]] = []
         """(capture time, stream, its line, write) of what listening streams brought and has not been taken yet."""
         self._streams: dict[int, int] = {}
         """Serial of a listening stream to the last step of it that was taken."""
@@ -159,18 +133,23 @@ class _Inference:
     # ---------------------------------------------------------------- one exchange
 
     def _take(self, exchange: Exchange) -> None:
-        link, stream = exchange.link, None
+        link = exchange.link
         assert link is not None and exchange.request_start is not None
-        stream = self._session.streams.get(link)
         request_end = exchange.request_end or exchange.request_start
-        up = self._unclaimed(stream, C2S, exchange.request_start, request_end)
+        up = self._claims[exchange.serial, C2S]
+        carrier = None if up else self._carrier(self._lines.get(link, -1), CLIENT, request_end)
+        if carrier is not None:
+            self._plan.requests[exchange.serial] = carrier
+            if exchange.response_start is not None:
+                self._answer(exchange, self._lines[link], carrier)
+            return
         if not up:
-            up = [Piece(request_end, _missing(exchange, exchange.bytes_up), -1)]
+            up = [Piece(request_end, missing(exchange, exchange.bytes_up), -1)]
         opened = None
         if link not in self._lines:
             opened = self._open(link, exchange, up[0].t_ns)
         line = self._lines[link]
-        writes = _writes(up, [piece.t_ns - self._client_ns for piece in up])
+        writes = writes_of(up, [piece.t_ns - self._client_ns for piece in up])
         waits, free = self._waits(exchange, writes[0].t_ns, opened)
         number = self._send(exchange, CLIENT, line, writes[0], waits, free)
         self._plan.requests[exchange.serial] = number
@@ -179,13 +158,9 @@ class _Inference:
         if exchange.response_start is not None:
             self._answer(exchange, line, number)
 
-    def _unclaimed(self, stream: Stream | None, direction: Direction, first_ns: int, last_ns: int) -> list[Piece]:
-        """The pieces of a stretch of time that no other exchange has: over HTTP/2 one packet may carry parts of many,
-        and is the first one's."""
-        found = [] if stream is None else stream.within(direction, first_ns, last_ns)
-        found = [piece for piece in found if (id(stream), direction, piece.offset) not in self._claimed]
-        self._claimed.update((id(stream), direction, piece.offset) for piece in found)
-        return found
+    def _carrier(self, line: int, actor: int, t_ns: int) -> int | None:
+        """The step that carried what was captured at this time; None when none did so far."""
+        return next((n for first, last, n in self._carried.get((line, actor), ()) if first <= t_ns <= last), None)
 
     def _open(self, link: Connection, exchange: Exchange, request_ns: int) -> _Opened | None:
         """The steps that set up a connection before its first request; None when it was open before."""
@@ -227,7 +202,7 @@ class _Inference:
                 break  # tickets: nobody waits for them
             came += way is S2C and (i == 0 or flights[i - 1][1] is C2S)
             away_ns = -self._client_ns if way is C2S else -self._server_ns[str(link.server)]
-            write = _Write(piece.t_ns + away_ns, piece.size, piece.t_ns, piece.t_ns, -1)
+            write = Write(piece.t_ns + away_ns, piece.size, piece.t_ns, piece.t_ns, -1)
             ready = self._send(exchange, CLIENT if way is C2S else SERVER, line, write, (ready,))
             step = self._plan.steps[ready]
             step.part, step.setting_up = "tls", True
@@ -238,13 +213,16 @@ class _Inference:
         assert exchange.response_start is not None
         link = exchange.link
         assert link is not None
-        stream = self._session.streams.get(link)
         end = max(exchange.response_end or 0, exchange.answer_end or 0, exchange.response_start)
-        down = self._unclaimed(stream, S2C, exchange.response_start, end)
+        down = self._claims[exchange.serial, S2C]
+        carrier = None if down else self._carrier(line, SERVER, exchange.answer_end or end)
+        if carrier is not None:
+            self._arrived(exchange, carrier, exchange.standing)
+            return
         if not down:
-            down = [Piece(end, _missing(exchange, exchange.bytes_down), -1)]
+            down = [Piece(end, missing(exchange, exchange.bytes_down), -1)]
         behind_ns = self._server_ns[str(link.server)]
-        writes = _writes(down, [t - behind_ns for t in _without_window(down, self._plan.rtt_ns or 0)])
+        writes = writes_of(down, [t - behind_ns for t in without_window(down, self._plan.rtt_ns or 0)])
         standing = exchange.standing
         if not standing and writes[0].t_ns < self._effect[last]:
             # It began before the whole request was there: it waits for the part that was.
@@ -293,7 +271,7 @@ class _Inference:
             return
         self._note(_Arrival(self._effect[number], number, exchange))
 
-    def _find_late(self, carrier: Exchange, write: _Write, number: int) -> None:
+    def _find_late(self, carrier: Exchange, write: Write, number: int) -> None:
         """Answers to other requests that came with this part of a standing stream."""
         if not carrier.standing:
             return
@@ -377,7 +355,7 @@ class _Inference:
         exchange: Exchange,
         actor: int,
         line: int,
-        write: _Write,
+        write: Write,
         waits: tuple[int, ...],
         free: tuple[int, ...] | None = None,
     ) -> int:
@@ -393,7 +371,9 @@ class _Inference:
         assert link is not None
         there = write.last_ns + (self._server_ns[str(link.server)] if actor == CLIENT else self._client_ns)
         self._effect.append(max(moment_ns, there))
-        return self._plan.add(step)
+        number = self._plan.add(step)
+        self._carried.setdefault((line, actor), []).append((write.first_ns, write.last_ns, number))
+        return number
 
     def _time(self, number: int, actor: int) -> int:
         """When a step was there for an actor: one's own when done, another's when in effect."""
@@ -426,54 +406,3 @@ class _Inference:
         plan.ends = [n for _, n in by_end]
         last = max(self._effect[n] for n in plan.ends)
         plan.rest_ns = max(0, end_ns + self._client_ns - last)
-
-
-def _missing(exchange: Exchange, size: int) -> int:
-    """Bytes that stand for what no piece was left of: over HTTP/2 another exchange's piece has them."""
-    return 1 if exchange.stream is not None else max(1, size)
-
-
-def _writes(pieces: Sequence[Piece], moments: Sequence[int]) -> list[_Write]:
-    """Pieces put together to writes: what follows a full segment closely is the rest of the same write. `moments` are
-    the times of the pieces by their sender's clock."""
-    full = max(piece.size for piece in pieces)
-    writes: list[_Write] = []
-    for i, (piece, moment) in enumerate(zip(pieces, moments, strict=True)):
-        goes_on = i > 0 and pieces[i - 1].size == full >= SMALLEST_FULL and moment - moments[i - 1] < SAME_WRITE_NS
-        if goes_on:
-            writes[-1].size += piece.size
-            writes[-1].last_ns = piece.t_ns
-        else:
-            writes.append(_Write(moment, piece.size, piece.t_ns, piece.t_ns, piece.offset))
-    return writes
-
-
-def _without_window(pieces: Sequence[Piece], rtt_ns: int) -> list[int]:
-    """When the pieces of an answer would have been captured, had no congestion window and no pacing held them back, ns:
-    as much of their delay counts as the kernel's as it would take for bytes that are all there at first."""
-    times = [piece.t_ns for piece in pieces]
-    total = sum(piece.size for piece in pieces)
-    if rtt_ns <= SHORT_NS or not INITIAL_SEGMENTS * USUAL_SEGMENT < total <= LARGEST_BYTES:
-        return times
-    best: list[int] | None = None
-    for congestion in ("cubic", "bbr"):
-        held = _held(pieces, Link(rtt_ms=rtt_ns / 1e6, congestion=congestion))
-        own = [max(0, t - times[0] - h) for t, h in zip(times, held, strict=True)]
-        if best is None or sum(own) < sum(best):
-            best = own
-    assert best is not None
-    written, moments = 0, []
-    for own_ns in best:
-        if own_ns > written + max(SHORT_NS, rtt_ns // NOISE):
-            written = own_ns
-        moments.append(times[0] + written)
-    return moments
-
-
-def _held(pieces: Sequence[Piece], link: Link) -> list[int]:
-    """How much later than the first piece each one is sent, when all are written at once, ns."""
-    plan = Plan(lines=[Line(None, "")])
-    for piece in pieces:
-        plan.ends.append(plan.add(Step(0, Kind.SEND, SERVER, 0, piece.size, (), 0)))
-    played = play(plan, link)
-    return [moment - played.effect[0] for moment in played.effect]

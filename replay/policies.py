@@ -10,7 +10,6 @@ import json
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, fields
-from typing import Any
 
 from hsa.analysis.model import Exchange
 from hsa.dissectors.reading import Role
@@ -56,15 +55,19 @@ class Change:
     """The capture that an exchange comes from which was not recorded here."""
 
 
+class BadPolicy(ValueError):
+    """A policy that cannot be followed; the message says why."""
+
+
 Policy = Callable[[Session, Plan], Iterator[Change]]
 
 
-def _operation(exchange: Exchange) -> str:
+def operation_of(exchange: Exchange) -> str:
     return exchange.reading.operation if exchange.reading is not None else ""
 
 
 def _name(exchange: Exchange) -> str:
-    return _operation(exchange) or f"{exchange.method} {exchange.target}"
+    return operation_of(exchange) or f"{exchange.method} {exchange.target}"
 
 
 def _listening(exchange: Exchange) -> bool:
@@ -198,9 +201,9 @@ def cache_metadata(session: Session, plan: Plan) -> Iterator[Change]:
     """The client has the counterpart's metadata from before."""
     gone: dict[str, list[Exchange]] = {}
     for exchange in exchanges_of(plan):
-        if not _in_handshake(session, exchange):
+        if not in_handshake(session, exchange):
             continue
-        operation = _operation(exchange)
+        operation = operation_of(exchange)
         if exchange.protocol == "mcp" and operation in LISTINGS:
             if exchange.reading is not None and exchange.reading.era == "modern" and _ttl(exchange) > 0:
                 gone.setdefault(FRESH, []).append(exchange)
@@ -212,23 +215,23 @@ def cache_metadata(session: Session, plan: Plan) -> Iterator[Change]:
         elif exchange.protocol == "acp" and exchange.reading is not None and exchange.reading.role is Role.OPENING:
             gone.setdefault(MANIFEST, []).append(exchange)
     for why, exchanges in gone.items():
-        yield _remove(plan, exchanges, why)
+        yield remove(plan, exchanges, why)
 
 
 def pin_era(session: Session, plan: Plan) -> Iterator[Change]:
     """The client knows which era of MCP its counterpart speaks."""
-    probes = [e for e in exchanges_of(plan) if _operation(e) == "server/discover" and _in_handshake(session, e)]
+    probes = [e for e in exchanges_of(plan) if operation_of(e) == "server/discover" and in_handshake(session, e)]
     if probes:
-        yield _remove(plan, probes, PINNED if session.handshake.era == "modern" else PINNED_OLD)
+        yield remove(plan, probes, PINNED if session.handshake.era == "modern" else PINNED_OLD)
 
 
-def _remove(plan: Plan, exchanges: Sequence[Exchange], why: str) -> Change:
+def remove(plan: Plan, exchanges: Sequence[Exchange], why: str) -> Change:
     take_out(plan, exchanges)
     names = ", ".join(dict.fromkeys(_name(exchange) for exchange in exchanges))
     return Change("removed", names, why, [exchange.serial for exchange in exchanges])
 
 
-def _in_handshake(session: Session, exchange: Exchange) -> bool:
+def in_handshake(session: Session, exchange: Exchange) -> bool:
     return exchange.serial in session.handshake.exchanges
 
 
@@ -249,7 +252,7 @@ def _ttl(exchange: Exchange) -> float:
 def parallel(session: Session, plan: Plan) -> Iterator[Change]:
     """Exchanges that do not need each other's answer go at once."""
     for exchange in exchanges_of(plan):
-        if not _in_handshake(session, exchange) or exchange.serial not in plan.requests:
+        if not in_handshake(session, exchange) or exchange.serial not in plan.requests:
             continue
         first = plan.steps[plan.requests[exchange.serial]]
         opening = opening_of(plan, first)
@@ -275,7 +278,7 @@ def parallel(session: Session, plan: Plan) -> Iterator[Change]:
 
 def _independent(later: Exchange, earlier: Exchange) -> str | None:
     """Why the later exchange need not wait for the earlier one; None when it must."""
-    one, two = _operation(earlier), _operation(later)
+    one, two = operation_of(earlier), operation_of(later)
     first_page = later.reading is not None and later.reading.cursor is None
     if two in LISTINGS and one in LISTINGS and one != two and first_page:
         return BESIDE
@@ -284,78 +287,7 @@ def _independent(later: Exchange, earlier: Exchange) -> str | None:
     return None
 
 
-# -------------------------------------------------------------------- a user's own
-
-
-class BadPolicy(ValueError):
-    """A policy file that cannot be followed; the message says why."""
-
-
-def from_file(text: str) -> list[Policy]:
-    """Policies from a JSON document: a list of rules, or an object with `rules`.
-
-    A rule is an object: `{"remove": OPERATION, "why": TEXT}` takes out the handshake's exchanges of an operation (a
-    card that carries session hints makes `initialize` needless, say); `{"overlap": OPERATION, "with": OPERATION, "why":
-    TEXT}` lets them go at once; `{"policy": NAME}` is one of the built-in ones. Raises BadPolicy.
-    """
-    try:
-        document = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise BadPolicy(f"no JSON: {error}") from None
-    rules = document.get("rules") if isinstance(document, dict) else document
-    if not isinstance(rules, list) or not rules:
-        raise BadPolicy("no list of rules")
-    return [_rule(rule, i + 1) for i, rule in enumerate(rules)]
-
-
-def _rule(rule: Any, place: int) -> Policy:
-    if not isinstance(rule, dict):
-        raise BadPolicy(f"rule {place} is no object")
-    if isinstance(rule.get("policy"), str):
-        if rule["policy"] not in NAMED:
-            raise BadPolicy(f"rule {place}: no policy {rule['policy']!r}; there are {', '.join(NAMED)}")
-        return NAMED[rule["policy"]]
-    why = rule.get("why")
-    if not isinstance(why, str) or not why:
-        raise BadPolicy(f'rule {place} does not say why the protocol allows it ("why")')
-    if isinstance(rule.get("remove"), str):
-        return _removing(rule["remove"], why)
-    if isinstance(rule.get("overlap"), str) and isinstance(rule.get("with"), str):
-        return _overlapping(rule["overlap"], rule["with"], why)
-    raise BadPolicy(f'rule {place} has none of "remove", "overlap" with "with", "policy"')
-
-
-def _removing(operation: str, why: str) -> Policy:
-    def policy(session: Session, plan: Plan) -> Iterator[Change]:
-        found = [e for e in exchanges_of(plan) if _operation(e) == operation and _in_handshake(session, e)]
-        if found:
-            yield _remove(plan, found, why)
-
-    return policy
-
-
-def _overlapping(later: str, earlier: str, why: str) -> Policy:
-    def policy(session: Session, plan: Plan) -> Iterator[Change]:
-        for exchange in exchanges_of(plan):
-            if _operation(exchange) != later or not _in_handshake(session, exchange):
-                continue
-            other = next((e for e in exchanges_of(plan) if _operation(e) == earlier), None)
-            if other is None:
-                continue
-            first = plan.steps[plan.requests[exchange.serial]]
-            opening = opening_of(plan, first)
-            begun = opening or first
-            request = plan.steps[plan.requests[other.serial]]
-            if begun.number in before(plan, request.number):
-                continue
-            own_opening = opening_of(plan, request)
-            begun.waits, begun.free = (own_opening or request).waits, None
-            if opening is None:
-                give_own_line(plan, exchange)
-            yield Change("overlapped", f"{later} with {earlier}", why, [other.serial, exchange.serial])
-
-    return policy
-
+# -------------------------------------------------------------------- together
 
 NAMED: dict[str, Policy] = {
     "reuse-connections": reuse_connections,

@@ -66,13 +66,15 @@ def script_of(session: Session, plan: Plan) -> Script:
             continue
         if stream is None or stream.data is None or stream.holes or stream.cut:
             raise CannotResend("bytes of it were not captured")
+        if number not in opened and any(e.stream is not None for e in session.exchanges if e.link is line.link):
+            raise CannotResend("its HTTP/2 connection began before it: what was agreed there is not known")
         both: list[bytes] = []
         for direction in (C2S, S2C):
             steps = [s for s in plan.steps if s.kind is Kind.SEND and s.line == number and s.actor == direction]
             if any(step.offset is None for step in steps):
                 raise CannotResend("bytes of it were not captured")
             steps.sort(key=lambda s: s.offset or 0)
-            begin = steps[0].offset or 0 if steps else 0
+            begin = 0 if number in opened or not steps else steps[0].offset or 0
             end = begin
             for step in steps:
                 end = max(end, (step.offset or 0) + step.size)

@@ -59,8 +59,8 @@ def write(
     for session in sorted(sessions, key=lambda s: s.handshake.start):
         try:
             plan = plan_of(session)
-            if change is not None:
-                change(session, plan)
+            if change is not None and change(session, plan) and any(e.stream is not None for e in session.exchanges):
+                raise CannotPlan("frames of HTTP/2 hang on those before: none can be left out")
             _check(plan, known)
         except CannotPlan as error:
             left_out[session.handshake.id] = str(error)
@@ -91,13 +91,20 @@ def _check(plan: Plan, streams: Mapping[Connection, Stream]) -> None:
             raise CannotPlan("bytes of it were not captured")
 
 
-def _bytes(step: Step, streams: Mapping[Connection, Stream]) -> bytes | None:
-    """What a step writes."""
+def _bytes(
+    step: Step, streams: Mapping[Connection, Stream], sent: dict[tuple[int, int], int] | None = None
+) -> bytes | None:
+    """What a step writes; None when it was not captured. Over HTTP/2 also what went before it and is nobody's
+    (settings): `sent` says how far each direction has come."""
     link = step.exchange.link if step.exchange is not None else None
     stream = streams.get(link) if link is not None else None
     if stream is None or stream.data is None or step.offset is None:
         return None
-    return bytes(stream.data[step.actor][step.offset : step.offset + step.size])
+    start, key = step.offset, (id(stream), step.actor)
+    if sent is not None and step.exchange is not None and step.exchange.stream is not None:
+        start = sent.get(key, 0)
+        sent[key] = max(start, step.offset + step.size)
+    return bytes(stream.data[step.actor][start : step.offset + step.size])
 
 
 def _lay_out(
@@ -121,6 +128,7 @@ def _lay_out(
         talk = Conversation(
             client, (server.strip("[]"), int(number)), lambda t, data: out.append((t, data)), start=port
         )
+        sent: dict[tuple[int, int], int] = {}
         steps = [s for s in plan.steps if s.line == line and s.kind is Kind.SEND and not s.setting_up]
         moments = [played.done[s.number] if s.actor == CLIENT else played.effect[s.number] for s in steps]
         opening = opened.get(line)
@@ -134,7 +142,7 @@ def _lay_out(
         for step, moment in zip(steps, moments, strict=True):
             if moment < 0:
                 continue
-            data = _bytes(step, streams)
+            data = _bytes(step, streams, sent)
             assert data is not None
             packets.at(
                 start + moment,

@@ -71,6 +71,7 @@ def policies_of(given: dict[str, Any], run: opt.Run, keep_bytes: bool) -> tuple[
     """(the policies asked for, None without any; the streams of the donor). Raises `click.UsageError`."""
     from hsa.replay import policies as known
     from hsa.replay.recorded import read
+    from hsa.replay.rules import from_file
 
     chosen: list[known.Policy] = []
     donor = None
@@ -82,7 +83,7 @@ def policies_of(given: dict[str, Any], run: opt.Run, keep_bytes: bool) -> tuple[
             donor = known.donor_of(file, read([file], run.options, keep_bytes=keep_bytes).sessions)
         if own is not None:
             try:
-                chosen += known.from_file(own.read(POLICY_BYTES))
+                chosen += from_file(own.read(POLICY_BYTES))
             except UnicodeDecodeError:
                 raise known.BadPolicy("it is no text in UTF-8") from None
     except known.BadPolicy as error:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import pytest
 
 from hsa.replay.infer import plan_of
 from hsa.replay.link import Link
-from hsa.replay.policies import NAMED, BadPolicy, Change, Policy, all_of, donor_of, from_file, tls
+from hsa.replay.policies import NAMED, BadPolicy, Change, Policy, all_of, donor_of, tls
 from hsa.replay.recorded import Session
 from hsa.replay.simulate import play
 from tests.replay.build import MS, recording, sessions
@@ -128,37 +127,6 @@ def test_the_modern_era_comes_from_a_donor_only() -> None:
     assert both == {"connect": 50, "tls": 0, "network": 50}
     with pytest.raises(BadPolicy, match="no whole handshake of the modern era"):
         donor_of("legacy.pcap", recording(LEGACY).sessions)
-
-
-def test_a_users_own_rules() -> None:
-    rules = [{"remove": "initialize", "why": "the card carries session hints"}, {"policy": "reuse-connections"}]
-    parts, done = changed(sessions(LEGACY)[0], *from_file(json.dumps({"rules": rules})))
-    assert parts == {"connect": 50, "tls": 0, "network": 100}
-    assert done[0].why == "the card carries session hints"
-    overlap = [{"overlap": "tools/list", "with": "server/discover", "why": "the version is guessed"}]
-    parts, done = changed(sessions(MODERN)[0], *from_file(json.dumps(overlap)))
-    assert parts == {"connect": 50, "tls": 0, "network": 50}
-    assert done[0].did == "overlapped"
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "",
-        "{",
-        "[]",
-        "3",
-        "[3]",
-        '[{"remove": "initialize"}]',
-        '[{"policy": "magic"}]',
-        '[{"why": "x"}]',
-        "[" * 100_000,
-        '[{"overlap": "a", "why": "b"}]',
-    ],
-)
-def test_rules_that_cannot_be_followed(text: str) -> None:
-    with pytest.raises(BadPolicy, match=r"\w"):
-        from_file(text)
 
 
 def test_policies_together_on_every_recorded_session() -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from hsa.analysis.pipeline import analyze_traces
 from hsa.replay.link import Link
-from hsa.replay.policies import NAMED, all_of, donor_of
+from hsa.replay.policies import NAMED, all_of, donor_of, tls
 from hsa.replay.predict import Policies, predict
 from hsa.replay.recorded import Session, read
 from hsa.replay.simulated import write
@@ -23,6 +23,7 @@ NAMES = (
     *("recorded/s1.mcp-legacy.pcap", "recorded/s1.mcp-modern.pcap", "recorded/s1.a2a.pcap", "recorded/s1.acp.pcap"),
     *("recorded/s1.mcp-legacy-sse.pcap", "recorded/s1.mcp-legacy-redirect.pcap", "recorded/s1.mcp-modern-server1.pcap"),
     *("replay/s1.mcp-legacy.path-50ms.pcap.gz", "replay/inventory.acp-200.local.pcap.gz"),
+    *("replay/tls.a2a.local.pcapng.gz", "replay/h2.mcp-legacy.local.pcapng.gz", "replay/h2.a2a.local.pcapng.gz"),
 )
 
 
@@ -61,6 +62,12 @@ def test_a_donors_bytes_stand_in(tmp_path: Path) -> None:
     sessions = taped("recorded/s1.mcp-legacy.pcap")
     assert write(sessions, Link(rtt_ms=50), str(file), change, donor.session.streams) == {}
     assert {h.era for h in analyze_traces([file], OPTIONS).handshakes} == {"modern"}
+
+
+def test_frames_of_http2_cannot_be_left_out(tmp_path: Path) -> None:
+    sessions = taped("replay/h2.a2a.local.pcapng.gz")
+    left_out = write(sessions, Link(rtt_ms=50), str(tmp_path / "x.pcapng"), all_of([NAMED["http2"], tls("none")]))
+    assert len(left_out) == len(sessions)
 
 
 def test_what_is_not_in_it_is_named(tmp_path: Path) -> None:
