@@ -38,7 +38,7 @@ def read(file: Path, port: int) -> dict[int, Wire]:
     """Connections to `port`, by the client's port."""
     data = gzip.decompress(file.read_bytes()) if file.suffix == ".gz" else file.read_bytes()
     scale = {0xA1B23C4D: 1, 0xA1B2C3D4: 1000}[struct.unpack_from("<I", data)[0]]
-    ip = {1: 14, 101: 0}[struct.unpack_from("<I", data, 20)[0]]  # Ethernet, or nothing before the IP header
+    ip = {1: 14, 101: 0, 228: 0}[struct.unpack_from("<I", data, 20)[0]]  # Ethernet, or nothing before the IP header
     wires: dict[int, Wire] = {}
     at = 24
     while at < len(data):

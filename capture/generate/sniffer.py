@@ -2,6 +2,8 @@
 
 Recording needs a privilege (root, CAP_NET_RAW, or dumpcap's own), and which tool has it cannot be told beforehand: each
 is tried until one says that it listens. The file is opened here, so a tool that drops its privileges can still write.
+Packets go from the tool to the file and past this process, which has its clients to look after; `hsa.capture.recording`
+looks at them on their way.
 """
 
 from __future__ import annotations
@@ -201,9 +203,11 @@ def _scapy(out: BinaryIO, wanted: _Wanted) -> tuple[str, Callable[[], _Said]]:
             return False
         return wanted.without is None or IP not in packet or wanted.without not in (packet[IP].src, packet[IP].dst)
 
-    # A raw socket shows a loopback packet twice, going out and coming in; one that can also send leaves the first out.
+    # A raw socket shows a loopback packet twice, going out and coming in; one that can also send leaves the first out,
+    # which on another interface would be half of all.
+    kind = conf.L2socket if wanted.interface == loopback() else conf.L2listen
     try:
-        source = conf.L2socket(iface=wanted.interface, promisc=False)
+        source = kind(iface=wanted.interface, promisc=False)
     except Exception as error:  # what the platform raises
         raise OSError(f"scapy: {error}") from None
     writer = PcapWriter(os.fdopen(os.dup(out.fileno()), "wb"), sync=True, nano=True)

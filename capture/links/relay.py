@@ -2,7 +2,8 @@
 
 In each direction one chunk (what one read returns) is held back after the other, so what arrives meanwhile waits and is
 then one chunk. Connections open, and end, at local speed. Nothing but the standard library is needed, and the relay
-runs in the event loop of whoever opens it.
+runs in the event loop of whoever opens it: beside a client with SDKs of its own, as the benchmark's did. The relay that
+writes a capture is `hsa.capture.relay`.
 """
 
 from __future__ import annotations

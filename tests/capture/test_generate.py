@@ -29,6 +29,7 @@ from hsa.capture.generate.groups import GROUPS
 from hsa.capture.generate.ledger import Ledger
 from hsa.capture.generate.play import Setting, missing, play
 from hsa.capture.generate.sniffer import CannotRecord, sniff
+from hsa.capture.links.link import Link
 from hsa.cli.capture import capture
 from tests import wire
 from tests.needs import need
@@ -354,6 +355,22 @@ def test_recorders(without: list[str], echo_port: int, tmp_path: Path, monkeypat
     assert (seen[port].bytes_up, seen[port].bytes_down) == (20, 50)
     with pytest.raises(FileExistsError):
         sniff(tmp_path / "x.pcap", [echo_port])
+
+
+@pytest.mark.sdk
+@pytest.mark.parametrize("without", [["_tcpdump"], ["_tcpdump", "_dumpcap"]], ids=["dumpcap", "scapy"])
+def test_recorders_see_both_ways_of_a_path(without: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    need_sdks()
+    need_packets()
+
+    def absent(out: Any, wanted: Any) -> Any:
+        raise FileNotFoundError("not installed")
+
+    for name in without:
+        monkeypatch.setattr(sniffer, name, absent)
+    document = play(CELLS["s1.a2a"], tmp_path, Setting(runs=1, warmups=0, link=Link("path", 5))).document
+    assert document["made"]["recorder"].lower().startswith("scapy" if len(without) > 1 else "dumpcap")
+    hold_against_wire(document, tmp_path)
 
 
 @pytest.mark.parametrize("without", [[], ["_tcpdump"]], ids=["tcpdump", "dumpcap"])
