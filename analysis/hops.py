@@ -1,10 +1,11 @@
 """The same request on two legs of a proxy, sidecar or relay.
 
 Two appearances are hops of one exchange when one nests in the other in time, they agree in operation, JSON-RPC id and
-body, and something says that the inner leg was dialled for the outer one: an id that only one session can carry, a
-forwarded-client header, or the address of the outer leg's server as the inner leg's client. Addresses alone never join:
-a client that dials two equal servers at once is one client with two sessions. One connection in two captures, of the
-client's host and the server's, say, is two legs as well.
+body (or, where the body was written anew, in a request id or trace that was passed on), and something says that the
+inner leg was dialled for the outer one: an id that only one session can carry, what was passed on, a forwarded-client
+header, or the address of the outer leg's server as the inner leg's client. Addresses alone never join: a client that
+dials two equal servers at once is one client with two sessions. One connection in two captures, of the client's host
+and the server's, say, is two legs as well.
 """
 
 from __future__ import annotations
@@ -49,6 +50,26 @@ def _key(exchange: Exchange) -> Key | None:
     )
 
 
+def _forwarded_keys(exchange: Exchange) -> list[Key]:
+    """What a proxy passes on although it writes the body anew: the request's own id, the trace, each with what is
+    asked. (A gateway that asks in its own name is none: it has another client name.)"""
+    reading = exchange.reading
+    if reading is None or exchange.request_start is None:
+        return []
+    asked = (reading.protocol, reading.operation, reading.subject, reading.rpc_id, reading.cursor, reading.client_name)
+    found: list[Key] = []
+    if exchange.request_id is not None:
+        found.append(("request-id", exchange.request_id, *asked))
+    if reading.trace_id is not None and reading.rpc_id is not None:
+        found.append(("trace", reading.trace_id, *asked))
+    return found
+
+
+def _one_trace(outer: Exchange, inner: Exchange) -> bool:
+    a, b = outer.reading, inner.reading
+    return a is not None and b is not None and a.trace_id is not None and a.trace_id == b.trace_id
+
+
 def _is_loopback(address: str) -> bool:
     return address.startswith("127.") or address == "::1"
 
@@ -83,6 +104,8 @@ def dialled_for(outer: Exchange, inner: Exchange) -> bool:
         return False
     if outer.request_id is not None and outer.request_id == inner.request_id:
         return True
+    if _one_trace(outer, inner) and a.client.address != b.client.address:
+        return a.server != b.server
     if inner.forwarded is not None and inner.forwarded in (a.client.address, outer.forwarded):
         return a.server != b.server
     if a.server == b.server:
@@ -128,6 +151,24 @@ class HopMatcher:
         key = _key(exchange)
         if key is None:
             return None
+        start = exchange.request_start or 0
+        forwarded = _forwarded_keys(exchange)
+        found: list[tuple[int, int, Exchange]] = []
+        for one in (*forwarded, key):  # by what was passed on before by bodies
+            fits = self._under_way(one, exchange)
+            found = found or fits
+        self._forget(start)
+        if not found:
+            return None
+        outer = min(found, key=lambda fit: fit[:2])[2]
+        exchange.outer, outer.inner = outer, exchange
+        if len(found) > 1 and not (_session_ids(outer) & _session_ids(exchange)):
+            exchange.guessed = True
+        return outer
+
+    def _under_way(self, key: Key, exchange: Exchange) -> list[tuple[int, int, Exchange]]:
+        """Exchanges with this key that `exchange` was sent on for: (ns from its answer's end to theirs, ns it began
+        after them, the exchange). It is put with them."""
         start, end = exchange.request_start or 0, end_of_wait(exchange)
         found: list[tuple[int, int, Exchange]] = []
         under_way: deque[Exchange] = deque(maxlen=_KEPT)
@@ -141,14 +182,7 @@ class HopMatcher:
                 found.append((after, start - (outer.request_start or start), outer))
         under_way.append(exchange)
         self._pending[key] = under_way
-        self._forget(start)
-        if not found:
-            return None
-        outer = min(found, key=lambda fit: fit[:2])[2]
-        exchange.outer, outer.inner = outer, exchange
-        if len(found) > 1 and not (_session_ids(outer) & _session_ids(exchange)):
-            exchange.guessed = True
-        return outer
+        return found
 
     def _forget(self, now: int) -> None:
         """Drop the keys under which nothing is under way, when there are twice as many as were left last time."""

@@ -20,6 +20,7 @@ from hsa.dissectors.view import View, load_json, member, text
 
 TERMINAL_STATES = frozenset(("completed", "failed", "cancelled"))
 AGENTS_KEPT = 5_000
+STATES_KEPT = 64
 CUT_LIST = re.compile(rb'\s*\{\s*"agents"\s*:\s*\[\s*\{\s*"name"\s*:')
 CUT_MANIFEST = re.compile(rb'\s*\{\s*"name"\s*:\s*"[^"]{0,256}"\s*,\s*"description"\s*:')
 """How an agent list and a manifest begin when they are cut short."""
@@ -225,11 +226,15 @@ def _run_answer(view: View, response: HttpMessage) -> Answer | None:
     if response.event_stream:
         if not response.data_documents:
             return None
+        states: list[str] = []
         for event in response.data_documents:
             kind = member(event, "type")
             _run_facts(answer, member(event, "run"))
+            if answer.state is not None and states[-1:] != [answer.state] and len(states) < STATES_KEPT:
+                states.append(answer.state)
             if kind == "error" or (type(kind) is str and kind == "run.failed"):
                 answer.failed = True
+        answer.states = tuple(states)
         answer.terminal = answer.state is None or answer.state in TERMINAL_STATES or answer.failed
         return answer
     document = load_json(response)

@@ -108,3 +108,36 @@ def test_requests_do_not_come_back_to_where_they_have_been() -> None:
     inner = seen(1, 9, leg("198.51.100.1", "203.0.113.9:8000"))
     back = seen(2, 8, leg("203.0.113.9", "198.51.100.1:443"))
     assert matched(outer, inner, back)[2] is None
+
+
+def rewritten(start: float, end: float, link: Connection, digest: int, **more: Any) -> Exchange:
+    """An exchange whose body is its own; `trace`, `request` id and `name` of the client as passed on."""
+    made = exchange(start, end, link=link, digest=digest)
+    made.request_id = more.get("request")
+    assert made.reading is not None
+    made.reading.trace_id, made.reading.client_name, made.reading.rpc_id = more.get("trace"), more.get("name"), 7
+    return made
+
+
+def test_a_request_id_joins_legs_whose_bodies_differ() -> None:
+    outer = rewritten(0, 10, leg(*FRONT), 1, request="r-1")
+    inner = rewritten(1, 9, leg(*BACK), 2, request="r-1")
+    assert matched(outer, inner) == [None, outer]
+    outer = rewritten(0, 10, leg(*FRONT), 1, request="r-1")
+    inner = rewritten(1, 9, leg(*BACK), 2, request="r-2")
+    assert matched(outer, inner) == [None, None]
+
+
+def test_a_trace_joins_legs_whose_bodies_differ_but_not_those_of_one_client() -> None:
+    outer = rewritten(0, 10, leg(*FRONT), 1, trace="t" * 32)
+    inner = rewritten(1, 9, leg("192.0.2.99", "203.0.113.9:8000"), 2, trace="t" * 32)
+    assert matched(outer, inner) == [None, outer]
+    outer = rewritten(0, 10, leg(*FRONT), 1, trace="t" * 32)
+    inner = rewritten(1, 9, leg(FRONT[0], "203.0.113.9:8000"), 1, trace="t" * 32)
+    assert matched(outer, inner) == [None, None]
+
+
+def test_a_gateway_that_asks_in_its_own_name_is_no_hop() -> None:
+    outer = rewritten(0, 10, leg(*FRONT), 1, request="r-1", name="field-client")
+    inner = rewritten(1, 9, leg(*BACK), 2, request="r-1", name="gateway")
+    assert matched(outer, inner) == [None, None]
