@@ -162,7 +162,7 @@ class Assembler:
         return session
 
     def _auth(self, exchange: Exchange, reading: Reading) -> Session | None:
-        session = self.clients.challenged(exchange, reading)
+        session = self.clients.challenged(exchange, reading) or self.clients.led_to(exchange, reading)
         if session is None:
             if reading.protocol != "oauth":
                 self._preludes.keep(exchange)

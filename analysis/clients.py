@@ -206,6 +206,18 @@ class Clients:
         session.revive()
         return session
 
+    def led_to(self, exchange: Exchange, reading: Reading) -> Session | None:
+        """The session of the same client, not yet at work, whose metadata names the authorization server: nothing was
+        refused, the client knows that it needs a token."""
+        found = []
+        for session in self._fresh.get((client_of(exchange), reading.protocol), ()):
+            hosts = {h for s in session.steps if s.answer is not None for h in s.answer.auth_hosts}
+            known = (exchange.authority or "").lower() in hosts or exchange.server in hosts
+            if known and session.first_task is None and not self.is_silent(session, exchange):
+                found.append(session)
+        exchange.guessed = len(found) > 1
+        return max(found, key=lambda s: s.last_ns, default=None)
+
     def fetching_keys(self, exchange: Exchange, reading: Reading) -> Session | None:
         """The session of the same client that fetches keys, from whatever host: the latest that is not yet at work."""
         sessions = self._fresh.get((client_of(exchange), reading.protocol), ())

@@ -125,6 +125,9 @@ def _remember(view: View, bindings: Bindings, reading: Reading) -> None:
         bindings.key_headers.put(name, facts.key_headers)
     for name in facts.hosts if facts.key_headers else ():
         bindings.key_headers.put(name, facts.key_headers)
+    for host, path, operation in facts.auth_urls:
+        bindings.auth_urls.put((host, path), operation)
+        bindings.auth_hosts.put(host, "a2a")
     for host, path in facts.key_urls:
         bindings.auth_urls.put((host, path), "jwks")
         bindings.auth_hosts.put(host, "a2a")

@@ -35,6 +35,8 @@ class CardFacts:
     """Its version below 1.0, also of a hybrid card."""
     key_urls: tuple[tuple[str, str], ...] = ()
     """(host, path) of the key sets named by its signatures."""
+    auth_urls: tuple[tuple[str, str, str], ...] = ()
+    """(host, path, operation) of the steps of an authorisation that its security schemes name."""
     key_headers: tuple[str, ...] = ()
     """Headers, in lower case, that it names for API keys."""
 
@@ -105,6 +107,7 @@ def fill_card(answer: Answer, reading: Reading, card: Any, data: bytes, old_path
     names = [s.get(key) for s in skills if type(s) is dict for key in ("id", "name")]
     answer.names = tuple(dict.fromkeys(n[:256] for n in names if type(n) is str and n))
     answer.capabilities = len(card["skills"]) if type(card.get("skills")) is list else 0
+    answer.auth_hosts = tuple(dict.fromkeys(host for host, _, _ in auth_urls(card)))
     answer.schemes = tuple(dict.fromkeys(kind for kind, _ in security_of(card)))
     if type(card.get("signatures")) is list and card["signatures"]:
         answer.signed = True
@@ -163,7 +166,40 @@ def card_of(view: View) -> CardFacts:
     if named is not None and named.startswith("0."):
         below.append(named)
     keys = tuple(header for _, header in security_of(card) if header is not None)
-    return CardFacts(tuple(hosts), below[0] if below else None, tuple(_key_urls(card.get("signatures"))), keys)
+    return CardFacts(
+        tuple(hosts),
+        below[0] if below else None,
+        tuple(_key_urls(card.get("signatures"))),
+        tuple(auth_urls(card)),
+        keys,
+    )
+
+
+def auth_urls(card: Any) -> list[tuple[str, str, str]]:
+    """(host, path, operation) of each URL in the OAuth flows and OpenID schemes of a card."""
+    found = []
+    schemes = card.get("securitySchemes")
+    for scheme in list(schemes.values())[:INTERFACES_KEPT] if type(schemes) is dict else []:
+        for inner in (scheme, member(scheme, "oauth2SecurityScheme"), member(scheme, "openIdConnectSecurityScheme")):
+            flows = member(inner, "flows")
+            places = [inner, *(list(flows.values())[:8] if type(flows) is dict else [])]
+            for place in places:
+                for name, operation in AUTH_URLS:
+                    url = text(member(place, name), 2048)
+                    if url is not None and host_of(url):
+                        found.append((host_of(url), urlsplit(url).path or "/", operation))
+    return found
+
+
+AUTH_URLS = (
+    ("tokenUrl", "token"),
+    ("refreshUrl", "token"),
+    ("authorizationUrl", "authorize"),
+    ("deviceAuthorizationUrl", "device-authorization"),
+    ("openIdConnectUrl", "openid-configuration"),
+    ("oauth2MetadataUrl", "authorization-server-metadata"),
+)
+"""Members of security schemes and their flows to the step that is taken there."""
 
 
 def security_of(card: Any) -> list[tuple[str, str | None]]:

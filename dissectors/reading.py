@@ -146,6 +146,8 @@ class Answer:
     """A2A: kinds of security that the card offers (`oauth2`, `http`, `apiKey`, `openIdConnect`, `mutualTLS`)."""
     signed: bool = False
     """A2A: the card carries signatures."""
+    auth_hosts: tuple[str, ...] = ()
+    """A2A: authorities of the authorization servers that the card names."""
     announces: tuple[str, ...] = ()
     """Change notices seen on the response stream (`tools/list_changed`, ...)."""
     continues: str | None = None
