@@ -1,15 +1,14 @@
 """What a stream is, told from its first bytes.
 
-Recognised are what some reader here understands (HTTP/1, JSON-RPC lines, a PROXY header ahead of them) and what is to
-be named in the report although it is not read (TLS, HTTP/2). All else is `other`.
+Recognised is what some reader here understands: HTTP/1, HTTP/2, TLS, JSON-RPC lines, a PROXY header ahead of them. All
+else is `other`.
 """
 
 from __future__ import annotations
 
-from hsa.dissectors import http1, json_lines, proxy_protocol
+from hsa.dissectors import http1, http2, http2_frames, json_lines, proxy_protocol
 from hsa.dissectors.contract import C2S, Direction, Probe
 from hsa.dissectors.http1_head import find_start
-from hsa.dissectors.http2_frames import PREFACE, is_http2, plausible
 
 HTTP, HTTP2, TLS, PROXY, OTHER = "http", "http2", "tls", "proxy", "other"
 LINES = json_lines.LAYER
@@ -24,15 +23,15 @@ def kind_of(direction: Direction, data: bytes, from_start: bool) -> str | None:
         found = _tls(data)
         if found is not OTHER:
             return found
+    verdict = http2.probe(direction, data) if from_start or direction is C2S else Probe.NO
+    if verdict is not Probe.NO:
+        return HTTP2 if verdict is Probe.YES else None
     if direction is C2S:
-        if data[:24] == PREFACE[: len(data)] and (len(data) > 4 or PREFACE.startswith(data)):
-            return HTTP2 if len(data) > 4 else None
         verdict = proxy_protocol.probe(direction, data)
         if verdict is not Probe.NO:
             return PROXY if verdict is Probe.YES else None
-    elif from_start and data[3:4] == b"\x04" and plausible(data):
-        return HTTP2  # a server may say its SETTINGS before the client has said anything
-    if not from_start and is_http2(data):
+    frames = False if from_start else http2_frames.begins(data)
+    if frames:
         return HTTP2
     verdict = json_lines.probe(direction, data)
     if verdict is Probe.YES:
@@ -44,7 +43,7 @@ def kind_of(direction: Direction, data: bytes, from_start: bool) -> str | None:
         return HTTP
     if not from_start and find_start(direction, data, 0, True)[0] >= 0:
         return HTTP
-    if verdict is Probe.MORE and len(data) < 16384:
+    if frames is None or (verdict is Probe.MORE and len(data) < 16384):
         return None
     return OTHER
 

@@ -58,9 +58,10 @@ class HttpMessage:
     headers: list[tuple[str, str]] = field(default_factory=list)
     """Names in lower case, values without surrounding white space (latin-1), in order."""
     head_bytes: int = 0
-    """Start line, headers and blank line."""
+    """Start line, headers and blank line; HTTP/2: HEADERS and its CONTINUATIONs. 0 when the head was not captured."""
     wire_bytes: int = 0
-    """As sent, so far: head, framing and body (for a response: interim 1xx responses before it too)."""
+    """As sent, so far: head, framing and body (for a response: interim 1xx responses before it too). HTTP/2: all frames
+    of its stream in its direction, frame headers included."""
     body_bytes: int = 0
     """Body after transfer coding is taken off and before content coding is."""
     coding: str | None = None
@@ -75,8 +76,8 @@ class HttpMessage:
     complete: bool = False
     """The end that its framing announces was seen (or the close that ends it)."""
     ended_by: str | None = None
-    """`length`, `chunked`, `close`, `none` (no body), `upgrade`, `line`; None while it goes on or when it was cut off:
-    then `cut` says by what."""
+    """`length`, `chunked`, `close`, `stream` (END_STREAM of HTTP/2), `none` (no body), `upgrade`, `line`; None while it
+    goes on or when it was cut off: then `cut` says by what."""
     cut: str | None = None
     """`fin`, `rst`, `capture` (the file ended), `gap`, `malformed` (its framing broke), `limit`; None otherwise. An
     event stream that the client left after its answer has `fin` or `rst` here."""
@@ -109,6 +110,9 @@ class HttpMessage:
     data_documents: list[Any] = field(default_factory=list)
     """Parsed data of events that are JSON but not JSON-RPC (A2A REST streams, ACP streams); bounded."""
 
+    unknown_fields: int = 0
+    """HTTP/2: fields of head and trailers that refer to what was sent before the capture began, or in a hole. Method,
+    target, status and headers may be among them: then they are None or absent."""
     first_values: dict[str, str] | None = None
     """First value of each header, once somebody asked (`fields`)."""
 
@@ -130,7 +134,7 @@ class HttpExchange:
 
     connection: Connection
     stream: int | None
-    """HTTP/2 stream; None over HTTP/1."""
+    """HTTP/2 stream; None over HTTP/1. 1 for the HTTP/1.1 request that asked for h2c and was answered on it."""
     http: str
     """`1.0`, `1.1`, `2`; `NO_HTTP`."""
     request: HttpMessage | None
@@ -144,9 +148,9 @@ class HttpExchange:
     order: int = 0
     """Position of the request on its connection, 0-based."""
     reset_ns: int | None = None
-    """When the connection was reset before the answer was complete; None otherwise."""
+    """When the connection (or its stream) was reset before the answer was complete; None otherwise."""
     closed_ns: int | None = None
-    """When the connection closed before the answer was complete; None otherwise."""
+    """When the connection closed (or the client cancelled its stream) before the answer was complete; else None."""
     not_captured: str | None = None
     """Half that the capture cannot show: `request`, `response`; None when both sides of the connection are seen."""
     damaged: bool = False

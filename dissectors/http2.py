@@ -1,422 +1,450 @@
-"""From the frames of one HTTP/2 connection to its exchanges, one for each stream (RFC 9113).
+"""HTTP/2: the frames of one connection, header blocks decoded.
 
-Header blocks are decoded strictly in the order of the capture, those of streams that nobody wants too: each changes
-what later ones mean. A stream's numbers are those of its own frames, heads included; frames of the connection as a
-whole (SETTINGS, PING, GOAWAY, WINDOW_UPDATE) belong to no exchange. Where the connection began before the capture, or
-after a hole, fields that refer to what was not seen are left out, and bodies are read all the same.
+Strategy: each direction is a row of frames. DATA is passed on as it comes and never held; every other frame is short
+and taken whole. Header blocks are decoded strictly in the order in which they were sent, also those of streams that
+nobody will ask about, because each changes the table for the next. A hole inside the payload of one DATA frame costs
+only those bytes, since the frame's length says where the next one begins. After any other hole the table of that
+direction is unknown and frames go on where two plausible headers follow each other.
+
+Source: RFC 9113, RFC 7541.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator
+from typing import Any
 
-from hsa.dissectors.contract import C2S, S2C, Chunk, Damage, Direction, Gap, Item, Seen
-from hsa.dissectors.http import HttpExchange, HttpMessage
-from hsa.dissectors.http2_frames import (
-    CONTINUATION,
-    END_HEADERS,
-    END_STREAM,
-    HEADERS,
-    PADDED,
-    PREFACE,
-    PRIORITISED,
-    PUSH_PROMISE,
-    RST_STREAM,
-    Data,
-    Frame,
-    Frames,
-    Lost,
-    Said,
-)
-from hsa.dissectors.http2_hpack import Decoder, Fault
-from hsa.dissectors.http_content import Content, Kind, codings_of, kind_of
-from hsa.dissectors.nesting import Output, Setting
+from hyperframe.exceptions import HyperframeError
+from hyperframe.frame import Frame, GoAwayFrame, HeadersFrame, PushPromiseFrame, SettingsFrame
 
-MAX_STREAMS = 4096
-"""Open at one time; beyond it the oldest is given up."""
-MAX_BLOCK = 2**20
-"""Bytes of one header block with its CONTINUATION frames."""
-RULE = "RFC 9113 section 4.3"
+from hsa.dissectors import http2_frames as frames
+from hsa.dissectors.buffer import Buffer
+from hsa.dissectors.contract import C2S, S2C, Damage, Direction, Gap, Item, Payload, Probe, Seen, Spec
+from hsa.dissectors.http2_events import Http2Control, Http2DataEnd, Http2Headers
+from hsa.dissectors.http2_frames import HEADER, NAMES, PREFACE, FrameHeader, header_at, next_frame
+from hsa.dissectors.http2_hpack import BadBlock, BlockDecoder
+
+BLOCK_BYTES = 2**20
+"""Longest header block read, its CONTINUATION frames included; a flood of them has no end."""
+WHOLE_BYTES = 2**20
+"""Longest frame other than DATA that is read, and longest DATA frame believed without a SETTINGS that allows it."""
+SEARCH_BYTES = 2 * frames.DEFAULT_FRAME
+"""Bytes searched at a time for the next frame."""
+MAX_FRAME_SIZE = 5
+"""Number of the setting (RFC 9113 section 6.5.2)."""
+
+_RULE = "RFC 9113 section "
+_START, _HEADER, _DATA, _PADDING, _WHOLE, _SKIP, _SEARCH = range(7)
 
 
-@dataclass(slots=True, eq=False)
-class _Stream:
-    """A stream that is not over."""
+class _Side:
+    """One direction."""
 
-    exchange: HttpExchange
-    contents: list[Content | None]
-    over: list[bool]
-    before: list[int]
-    """Bytes of frames of a direction that came before its message."""
+    __slots__ = (
+        "_block",
+        "_block_bytes",
+        "_block_head",
+        "_block_seen",
+        "_buffer",
+        "_frame",
+        "_framing",
+        "_framing_seen",
+        "_left",
+        "_out",
+        "_padding",
+        "_state",
+        "decoder",
+        "direction",
+        "largest",
+    )
 
+    def __init__(self, direction: Direction, mid_start: bool, out: list[Any]) -> None:
+        self.direction = direction
+        self.decoder = BlockDecoder(not mid_start)
+        self.largest = WHOLE_BYTES
+        """Longest frame believed."""
+        self._buffer = Buffer()
+        self._out = out
+        self._state = _SEARCH if mid_start else _START if direction is C2S else _HEADER
+        self._frame = FrameHeader(0, 0, 0, 0)
+        self._left = 0
+        """Bytes of the current frame's content (or of what is skipped) still to come."""
+        self._padding = 0
+        self._framing = 0
+        """Bytes of the current frame that nothing has covered yet, already taken."""
+        self._framing_seen: Seen | None = None
+        self._block: list[bytes] = []
+        """Fragments of a header block that goes on."""
+        self._block_bytes = 0
+        self._block_seen: Seen | None = None
+        self._block_head: FrameHeader | None = None
 
-@dataclass(slots=True)
-class _Block:
-    """A header block in the making."""
+    # ------------------------------------------------------------------ pieces
 
-    stream: int
-    parts: list[bytes]
-    size: int
-    """Of its frames."""
-    seen: Seen
-    last: bool
-    promised: bool
-    length: int = 0
-    broken: bool = False
-
-
-class Http2Reader:
-    """Reader of one HTTP/2 connection."""
-
-    def __init__(self, setting: Setting) -> None:
-        self._setting = setting
-        self._connection = setting.connection
-        up, down = setting.mid_start
-        self._frames = (Frames(up), Frames(down))
-        self._decoders = (Decoder(not up), Decoder(not down))
-        self._blocks: list[_Block | None] = [None, None]
-        self._streams: dict[int, _Stream] = {}
-        self._done: set[int] = set()
-        self._order = setting.order
-        self._preface: bytes | None = b"" if not up else None
-        """What came of the client's preface; None once it is over."""
-        self._out: list[Output] = []
-        if setting.upgrade is not None:
-            exchange = setting.upgrade
-            self._streams[1] = _Stream(exchange, [None, None], [True, False], [0, 0])
-
-    # ------------------------------------------------------------------ entry points
-
-    def push(self, direction: Direction, item: Item) -> list[Output]:
-        """As `Reader.push`."""
-        self._out = []
-        frames = self._frames[direction]
+    def push(self, item: Item) -> None:
         if isinstance(item, Gap):
-            if direction is C2S:
-                self._preface = None
-            self._read(direction, frames.gap(item))
-            return self._out
-        if direction is C2S and self._preface is not None:
-            rest = self._take_preface(item)
-            if rest is None:
-                return self._out
-            item = rest
-        self._read(direction, frames.push(item))
-        return self._out
+            self._gap(item)
+            return
+        self._buffer.push(item)
+        self._run(False)
 
-    def end(self, direction: Direction | None, how: str, seen: Seen) -> list[Output]:
-        """As `Reader.end`."""
-        self._out = []
-        if direction is None:
-            for number in list(self._streams):
-                self._close(number, "capture" if how == "evicted" else how)
-        return self._out
+    def close(self) -> None:
+        """No more will come."""
+        self._run(True)
+        left = len(self._buffer)
+        if left or self._framing or self._block:
+            self._drop("cut", "inside a frame")
 
-    def give_up(self) -> list[Output]:
-        """As `Reader.give_up`."""
-        self._out = []
-        for number, stream in list(self._streams.items()):
-            stream.exchange.damaged = True
-            self._close(number, "capture")
-        return self._out
+    def _run(self, at_end: bool) -> None:
+        buffer = self._buffer
+        while True:
+            state = self._state
+            if state == _HEADER:
+                if len(buffer) < HEADER:
+                    return
+                self._begin()
+            elif state == _DATA:
+                if self._left:
+                    if not len(buffer):
+                        return
+                    chunk = buffer.take_chunk(self._left)
+                    self._left -= chunk.size
+                    size, self._framing = self._framing + chunk.size, 0
+                    self._framing_seen = None if self._padding else chunk.seen
+                    self._out.append(Payload(self.direction, chunk, size, self._frame.stream))
+                else:
+                    self._left = self._padding
+                    self._state = _PADDING
+            elif state == _PADDING:
+                if self._left:
+                    if not len(buffer):
+                        return
+                    chunk = buffer.take_chunk(self._left)
+                    self._left -= chunk.size
+                    self._framing += chunk.size
+                    self._framing_seen = chunk.seen if self._framing_seen is None else self._framing_seen.to(chunk.seen)
+                else:
+                    self._data_over()
+            elif state == _WHOLE:
+                if len(buffer) < self._left:
+                    return
+                self._whole()
+            elif state == _SKIP:
+                if not self._skip():
+                    return
+            elif state == _SEARCH:
+                if not self._search(at_end):
+                    return
+            elif not self._preface(at_end):
+                return
 
-    def _take_preface(self, item: Chunk) -> Chunk | None:
-        assert self._preface is not None
-        need = len(PREFACE) - len(self._preface)
-        got = item.read(0, min(need, item.size))
-        whole = self._preface + got
-        if not PREFACE.startswith(whole):
-            self._preface = None
-            return item
-        self._preface = None if len(whole) == len(PREFACE) else whole
-        return item.cut(len(got)) if len(got) < item.size else None
+    def _preface(self, at_end: bool) -> bool:
+        buffer = self._buffer
+        if not len(buffer):
+            return False
+        text, at = buffer.view(len(PREFACE))
+        size = min(len(buffer), len(PREFACE))
+        if bytes(text[at : at + size]) != PREFACE[:size]:
+            self._state = _HEADER
+            return True
+        if size < len(PREFACE):
+            return False
+        seen = buffer.advance(size)
+        self._out.append(Http2Control(self.direction, seen, size, 0, "PREFACE"))
+        self._state = _HEADER
+        return True
 
     # ------------------------------------------------------------------ frames
 
-    def _read(self, direction: Direction, said: list[Said]) -> None:
-        for one in said:
-            if type(one) is Data:
-                self._data(direction, one)
-            elif type(one) is Frame:
-                self._frame(direction, one)
-            else:
-                assert isinstance(one, Lost)
-                self._lost(direction)
-
-    def _lost(self, direction: Direction) -> None:
-        self._decoders[direction].lose()
-        self._blocks[direction] = None
-        for stream in self._streams.values():
-            if not stream.over[direction]:
-                stream.exchange.damaged = True
-
-    def _frame(self, direction: Direction, frame: Frame) -> None:
-        kind = frame.kind
-        if kind in (HEADERS, PUSH_PROMISE):
-            self._begin_block(direction, frame)
-        elif kind == CONTINUATION:
-            self._more_block(direction, frame)
-        elif frame.stream in self._streams:
-            stream = self._streams[frame.stream]
-            self._count(stream, direction, frame.size, None)
-            if kind == RST_STREAM:
-                self._reset(frame.stream, stream, direction, frame)
-
-    def _begin_block(self, direction: Direction, frame: Frame) -> None:
-        body, flags = frame.body, frame.flags
-        promised = frame.kind == PUSH_PROMISE
-        if body is None:
-            self._decoders[direction].lose()
-            self._damage(direction, frame.seen, "header block not captured whole", "gap")
-            self._headers(direction, frame.stream, [], frame.size, frame.seen, bool(flags & END_STREAM), True)
+    def _begin(self) -> None:
+        """A frame header is there."""
+        buffer = self._buffer
+        text, at = buffer.view(HEADER)
+        frame = self._frame = header_at(text, at)
+        size, kind, flags, _ = frame
+        if size > self.largest or (size > WHOLE_BYTES and kind != frames.DATA):
+            self._flush_block()
+            self._malformed(HEADER, buffer.advance(HEADER), "4.2", f"frame of {size} bytes")
+            self.decoder.lose()
+            self._state = _SEARCH
             return
-        begin, end = 0, len(body)
-        if flags & PADDED and body:
-            begin, end = 1, max(1, end - body[0])
-        if promised:
-            begin += 4
-        elif flags & PRIORITISED:
-            begin += 5
-        block = _Block(frame.stream, [body[begin:end]], frame.size, frame.seen, bool(flags & END_STREAM), promised)
-        block.length = end - begin
-        self._blocks[direction] = block
-        if flags & END_HEADERS:
-            self._end_block(direction)
-
-    def _more_block(self, direction: Direction, frame: Frame) -> None:
-        block = self._blocks[direction]
-        if block is None or block.stream != frame.stream:
+        if self._block_head is not None and kind != frames.CONTINUATION:
+            self._flush_block()
+        if kind != frames.DATA:
+            self._left = HEADER + size
+            self._state = _WHOLE
             return
-        block.size += frame.size
-        block.seen = block.seen.to(frame.seen)
-        if frame.body is None or block.length + len(frame.body) > MAX_BLOCK:
-            block.broken, block.parts = True, []
-        elif not block.broken:
-            block.parts.append(frame.body)
-            block.length += len(frame.body)
-        if frame.flags & END_HEADERS:
-            self._end_block(direction)
+        padded = flags & frames.PADDED
+        if padded and len(buffer) < HEADER + 1 and size:
+            self._left = HEADER + 1
+            self._state = _WHOLE
+            return
+        self._data()
 
-    def _end_block(self, direction: Direction) -> None:
-        block, self._blocks[direction] = self._blocks[direction], None
-        assert block is not None
-        decoder = self._decoders[direction]
-        fields: list[tuple[bytes | None, bytes | None]] = []
-        broken = block.broken
-        if broken:
-            decoder.lose()
-            self._damage(direction, block.seen, f"header block longer than {MAX_BLOCK} bytes", "limit")
-        else:
-            try:
-                fields = decoder.decode(b"".join(block.parts))
-            except Fault as fault:
-                decoder.lose()
-                broken = True
-                self._damage(direction, block.seen, str(fault), "malformed")
-        if not block.promised:
-            self._headers(direction, block.stream, fields, block.size, block.seen, block.last, broken)
-
-    def _damage(self, direction: Direction, seen: Seen, detail: str, kind: str) -> None:
-        self._out.append(Damage(kind, "http2", direction, seen, 0, RULE, detail))
-
-    # ------------------------------------------------------------------ messages
-
-    def _headers(
-        self,
-        direction: Direction,
-        number: int,
-        fields: list[tuple[bytes | None, bytes | None]],
-        size: int,
-        seen: Seen,
-        last: bool,
-        broken: bool,
-    ) -> None:
-        stream = self._streams.get(number)
-        if stream is None:
-            if number in self._done or number == 0:
+    def _data(self) -> None:
+        """The header of a DATA frame, and the length of its padding, are there."""
+        buffer = self._buffer
+        size, _, flags, stream = self._frame
+        head, padding = HEADER, 0
+        if flags & frames.PADDED:
+            if size == 0:
+                self._malformed(HEADER, buffer.advance(HEADER), "6.1", "padding longer than its frame")
+                self._state = _HEADER
                 return
-            stream = self._open(number, direction, seen)
-        pseudo, headers = _texts(fields)
-        stream.exchange.damaged = stream.exchange.damaged or broken
-        exchange = stream.exchange
-        message = exchange.request if direction is C2S else exchange.response
-        if message is not None:  # trailers
-            message.headers = [*message.headers, *headers]
-            message.first_values = None
-            self._count(stream, direction, size, seen)
-        elif direction is C2S:
-            self._request(stream, pseudo, headers, size, seen)
-        else:
-            status = pseudo.get(":status", "")
-            code = int(status) if status.isdecimal() and len(status) == 3 else None
-            if code is not None and 100 <= code < 200 and not last:
-                stream.before[S2C] += size
-                return
-            self._response(stream, code, headers, size, seen)
-        if last:
-            self._over(number, stream, direction)
+            text, at = buffer.view(HEADER + 1)
+            padding = text[at + HEADER]
+            head = HEADER + 1
+        content = size - padding - (head - HEADER)
+        if content < 0 or stream == 0:
+            detail = "padding longer than its frame" if content < 0 else "DATA outside a stream"
+            self._malformed(head, buffer.advance(head), "6.1", detail)
+            self._left = size - (head - HEADER)
+            self._state = _SKIP
+            return
+        self._framing_seen = buffer.advance(head)
+        self._framing = head
+        self._left, self._padding = content, padding
+        self._state = _DATA
 
-    def _open(self, number: int, direction: Direction, seen: Seen) -> _Stream:
-        if len(self._streams) >= MAX_STREAMS:
-            self._out.append(Damage("limit", "http2", direction, seen, 0, "", f"more than {MAX_STREAMS} open streams"))
-            self._close(next(iter(self._streams)), "limit")
-        setting = self._setting
-        exchange = HttpExchange(self._connection, number, "2", None, None, None, setting.tunnel, False, self._order)
-        self._order += 1
-        stream = self._streams[number] = _Stream(exchange, [None, None], [False, False], [0, 0])
-        if direction is S2C:
-            stream.over[C2S] = True  # its request was not captured
-            exchange.damaged = True
-        return stream
+    def _data_over(self) -> None:
+        _, _, flags, stream = self._frame
+        seen, size = self._framing_seen, self._framing
+        assert seen is not None  # without padding it is that of the last piece
+        last = bool(flags & frames.END_STREAM)
+        if last or size:
+            self._out.append(Http2DataEnd(self.direction, seen, size, stream, last))
+        self._framing = 0
+        self._state = _HEADER
 
-    def _request(
-        self, stream: _Stream, pseudo: dict[str, str], headers: list[tuple[str, str]], size: int, seen: Seen
-    ) -> None:
-        exchange = stream.exchange
-        message = HttpMessage(
-            C2S, seen, "2", pseudo.get(":method"), pseudo.get(":path"), None, None, headers, size, size
+    def _whole(self) -> None:
+        """A frame is there as a whole (of a padded DATA frame: its header and padding length)."""
+        size, kind, flags, stream = self._frame
+        if kind == frames.DATA:
+            self._data()
+            return
+        self._state = _HEADER
+        taken = self._buffer.take(HEADER + size)
+        assert taken is not None
+        data, seen = taken
+        if kind == frames.WINDOW_UPDATE and size == 4:
+            increment = int.from_bytes(data[9:], "big") & 0x7FFFFFFF
+            self._out.append(Http2Control(self.direction, seen, len(data), stream, NAMES[kind], increment))
+            return
+        if kind == frames.CONTINUATION:
+            self._continuation(data, seen)
+            return
+        if kind > frames.CONTINUATION:
+            self._out.append(Http2Control(self.direction, seen, len(data), stream, f"0x{kind:02X}"))
+            return
+        try:
+            view = memoryview(data)
+            parsed, _ = Frame.parse_frame_header(view[:HEADER])
+            parsed.parse_body(view[HEADER:])
+        except (HyperframeError, ValueError) as error:
+            if kind in (frames.HEADERS, frames.PUSH_PROMISE):
+                self.decoder.lose()
+            self._malformed(len(data), seen, "6", f"{NAMES[kind]}: {type(error).__name__}")
+            return
+        if isinstance(parsed, HeadersFrame | PushPromiseFrame):
+            promised = parsed.promised_stream_id if isinstance(parsed, PushPromiseFrame) else 0
+            self._block_head = FrameHeader(promised, kind, flags, stream)
+            self._block, self._block_bytes, self._block_seen = [parsed.data], len(data), seen
+            if flags & frames.END_HEADERS:
+                self._block_over()
+            return
+        control = Http2Control(self.direction, seen, len(data), stream, NAMES[kind])
+        if isinstance(parsed, SettingsFrame):
+            control.settings = dict(parsed.settings)
+        elif isinstance(parsed, GoAwayFrame):
+            control.value, control.last_stream = parsed.error_code, parsed.last_stream_id
+        elif kind == frames.RST_STREAM:
+            control.value = int.from_bytes(data[9:13], "big")
+        self._out.append(control)
+
+    # ------------------------------------------------------------------ header blocks
+
+    def _continuation(self, data: bytes, seen: Seen) -> None:
+        _, _, flags, stream = self._frame
+        head = self._block_head
+        if head is None or head.stream != stream:
+            self._flush_block()
+            self.decoder.lose()
+            self._malformed(len(data), seen, "6.10", "CONTINUATION without its HEADERS")
+            return
+        self._block_bytes += len(data)
+        self._block.append(data[HEADER:])
+        assert self._block_seen is not None
+        self._block_seen = self._block_seen.to(seen)
+        if flags & frames.END_HEADERS:
+            self._block_over()
+        elif self._block_bytes > BLOCK_BYTES:
+            detail = f"header block longer than {BLOCK_BYTES} bytes"
+            self._out.append(Damage("limit", "http2", self.direction, self._block_seen, self._block_bytes, "", detail))
+            self._forget_block()
+            self.decoder.lose()
+
+    def _block_over(self) -> None:
+        head, seen = self._block_head, self._block_seen
+        assert head is not None and seen is not None
+        promised, kind, flags, stream = head
+        data = self._block[0] if len(self._block) == 1 else b"".join(self._block)
+        event = Http2Headers(
+            self.direction,
+            seen,
+            self._block_bytes,
+            stream,
+            [],
+            0,
+            kind == frames.HEADERS and bool(flags & frames.END_STREAM),
+            promised if kind == frames.PUSH_PROMISE else None,
         )
-        message.coding = message.header("content-encoding")
-        exchange.request = message
-        exchange.authority = self._setting.tunnel or pseudo.get(":authority") or message.header("host")
-        if exchange.response is None:
-            self._out.append((exchange, False))
-
-    def _response(
-        self, stream: _Stream, status: int | None, headers: list[tuple[str, str]], size: int, seen: Seen
-    ) -> None:
-        exchange = stream.exchange
-        whole = size + stream.before[S2C]
-        message = HttpMessage(S2C, seen, "2", None, None, status, None, headers, size, whole)
-        message.coding = message.header("content-encoding")
-        message.event_stream = kind_of(message.header("content-type")) is Kind.EVENTS
-        if exchange.response is not None:
-            whole += exchange.response.wire_bytes
-        exchange.response = message
-        if exchange.request is None:
-            self._out.append((exchange, False))
-
-    def _data(self, direction: Direction, data: Data) -> None:
-        stream = self._streams.get(data.stream)
-        if stream is None:
-            if data.stream in self._done or data.stream == 0:
-                return
-            stream = self._open(data.stream, direction, data.seen)
-        message = stream.exchange.request if direction is C2S else stream.exchange.response
-        if message is None:
-            message = self._headless(stream, direction, data.seen)
-        self._count(stream, direction, data.size, data.seen)
-        item = data.item
-        if item is not None:
-            content = stream.contents[direction]
-            if content is None:
-                kind = kind_of(message.header("content-type"))
-                content = stream.contents[direction] = Content(
-                    message, kind, codings_of(message.fields), self._setting.run.json_bytes
-                )
-            if isinstance(item, Gap):
-                message.missing += max(0, item.size)
-                stream.exchange.damaged = True
-                content.gap(item)
-            else:
-                message.body_bytes += item.size
-                content.add(item)
-            if content.damage:
-                self._out += content.damage
-                content.damage = []
-        if data.last:
-            self._over(data.stream, stream, direction)
-
-    def _headless(self, stream: _Stream, direction: Direction, seen: Seen) -> HttpMessage:
-        """A message whose head was not captured."""
-        stream.exchange.damaged = True
-        if direction is C2S:
-            self._request(stream, {}, [], 0, seen)
-            assert stream.exchange.request is not None
-            return stream.exchange.request
-        self._response(stream, None, [], 0, seen)
-        assert stream.exchange.response is not None
-        return stream.exchange.response
-
-    def _count(self, stream: _Stream, direction: Direction, size: int, seen: Seen | None) -> None:
-        message = stream.exchange.request if direction is C2S else stream.exchange.response
-        if message is None:
-            stream.before[direction] += size
+        self._out.append(event)
+        self._forget_block()
+        try:
+            block = self.decoder.decode(data)
+        except BadBlock as error:
+            self.decoder.lose()
+            event.lost = True
+            self._malformed(0, seen, "4.3", f"header block: {error}")
             return
-        message.wire_bytes += size
-        if seen is not None:
-            message.seen = message.seen.to(seen)
+        event.fields, event.unknown = block.fields, block.unknown + block.dropped
+        if block.dropped:
+            self._out.append(Damage("limit", "http2", self.direction, seen, 0, "", "header list too long"))
 
-    def _reset(self, number: int, stream: _Stream, direction: Direction, frame: Frame) -> None:
-        """RST_STREAM ends both directions; what was whole before stays whole."""
-        exchange = stream.exchange
-        if not stream.over[S2C]:
-            exchange.reset_ns = frame.seen.t_first_ns
-        for side in (C2S, S2C):
-            if not stream.over[side]:
-                self._message_over(stream, side, None, "rst")
-        self._final(number)
-
-    # ------------------------------------------------------------------ the end
-
-    def _over(self, number: int, stream: _Stream, direction: Direction) -> None:
-        """A direction ends with END_STREAM."""
-        if not stream.over[direction]:
-            self._message_over(stream, direction, "stream", None)
-        if all(stream.over):
-            self._final(number)
-
-    def _message_over(self, stream: _Stream, direction: Direction, ended_by: str | None, cut: str | None) -> None:
-        stream.over[direction] = True
-        message = stream.exchange.request if direction is C2S else stream.exchange.response
-        if message is None:
+    def _flush_block(self) -> None:
+        """A header block that did not end."""
+        if self._block_head is None:
             return
-        message.ended_by, message.cut, message.complete = ended_by, cut, ended_by is not None and not message.missing
-        content = stream.contents[direction]
-        if content is not None:
-            content.finish()
-            self._out += content.damage
-            content.damage = []
-        elif message.complete:
-            message.body = b""
+        assert self._block_seen is not None
+        self._malformed(self._block_bytes, self._block_seen, "6.10", "header block without its end")
+        self._forget_block()
+        self.decoder.lose()
 
-    def _close(self, number: int, how: str) -> None:
-        """The connection is over, and this stream with it."""
-        stream = self._streams[number]
-        exchange, connection = stream.exchange, self._connection
-        if not stream.over[S2C]:
-            exchange.reset_ns = min((t for t in connection.rst_ns if t is not None), default=None)
-            exchange.closed_ns = min((t for t in connection.fin_ns if t is not None), default=None)
-        for side in (C2S, S2C):
-            if not stream.over[side]:
-                self._message_over(stream, side, None, how)
-        self._final(number)
+    def _forget_block(self) -> None:
+        self._block, self._block_bytes, self._block_seen, self._block_head = [], 0, None, None
 
-    def _final(self, number: int) -> None:
-        stream = self._streams.pop(number)
-        self._done.add(number)
-        if len(self._done) > 4 * MAX_STREAMS:
-            self._done = {n for n in self._done if n > number - 2 * MAX_STREAMS}
-        exchange, packets = stream.exchange, self._connection.seen_packets
-        if exchange.request is None and exchange.response is None:
+    # ------------------------------------------------------------------ holes
+
+    def _gap(self, gap: Gap) -> None:
+        if self._state == _DATA and 0 < gap.size <= self._left:
+            framing, self._framing = self._framing, 0
+            self._framing_seen = None if self._padding else gap.seen
+            self._left -= gap.size
+            self._out.append(Payload(self.direction, gap, framing, self._frame.stream))
+            self._run(False)
             return
-        if exchange.request is None and not packets[C2S]:
-            exchange.not_captured = "request"
-        elif exchange.response is None and not packets[S2C]:
-            exchange.not_captured = "response"
-        self._out.append((exchange, True))
+        if self._state in (_PADDING, _SKIP) and 0 < gap.size <= self._left:
+            if self._framing:
+                assert self._framing_seen is not None
+                self._damage("gap", self._framing_seen, self._framing, "")
+                self._framing = 0
+            self._left -= gap.size
+            self._framing_seen = gap.seen
+            self._damage("gap", gap.seen, 0, "", gap.size)
+            self._run(False)
+            return
+        self._run(True)
+        self._drop("gap", "inside a frame")
+        self.decoder.lose()
+        self._damage("gap", gap.seen, 0, "lost", gap.size)
+        self._state = _SEARCH
+
+    def _drop(self, kind: str, detail: str) -> None:
+        """What waits will not be read."""
+        seen, size = self._framing_seen, self._framing
+        if self._block_head is not None:
+            assert self._block_seen is not None
+            self._damage(kind, self._block_seen, self._block_bytes, detail)
+            self._forget_block()
+        if size:
+            assert seen is not None
+            self._damage(kind, seen, size, detail)
+        self._framing = 0
+        left = len(self._buffer)
+        if left:
+            self._damage(kind, self._buffer.advance(left), left, detail)
+
+    def _skip(self) -> bool:
+        """Leave behind bytes of a frame that cannot be read. False when more are needed."""
+        buffer = self._buffer
+        if not self._left:
+            self._state = _HEADER
+            return True
+        size = min(self._left, len(buffer))
+        if not size:
+            return False
+        self._left -= size
+        self._damage("malformed", buffer.advance(size), size, "content of a malformed frame")
+        return True
+
+    def _search(self, at_end: bool) -> bool:
+        """Look for the next frame. False when there is none yet."""
+        buffer = self._buffer
+        if not len(buffer):
+            return False
+        text, at = buffer.view(SEARCH_BYTES)
+        short = len(buffer) <= len(text) - at
+        place, certain = next_frame(text, at, at_end and short)
+        skipped = min(place - at, len(buffer))
+        if skipped:
+            self._damage("undecoded-frames", buffer.advance(skipped), skipped, "until the next frame")
+        if certain:
+            self._state = _HEADER
+            return True
+        return not short and skipped > 0
+
+    # ------------------------------------------------------------------ damage
+
+    def _malformed(self, size: int, seen: Seen, section: str, detail: str) -> None:
+        self._out.append(Damage("malformed", "http2", self.direction, seen, size, _RULE + section, detail))
+
+    def _damage(self, kind: str, seen: Seen, size: int, detail: str, missing: int = 0) -> None:
+        kind = "gap" if kind == "undecoded-frames" else kind
+        self._out.append(Damage(kind, "http2", self.direction, seen, size, "", detail, missing))
 
 
-def _texts(fields: list[tuple[bytes | None, bytes | None]]) -> tuple[dict[str, str], list[tuple[str, str]]]:
-    """(pseudo-header fields, other fields) that are known, as text."""
-    pseudo: dict[str, str] = {}
-    headers: list[tuple[str, str]] = []
-    for name, value in fields:
-        if name is None or value is None:
-            continue
-        text = name.decode("latin-1")
-        if text.startswith(":"):
-            pseudo.setdefault(text, value.decode("latin-1"))
-        else:
-            headers.append((text.lower(), value.decode("latin-1").strip()))
-    return pseudo, headers
+class Http2:
+    """Dissector of HTTP/2. `mid_start`: directions whose beginning was not captured."""
+
+    __slots__ = ("_out", "_sides")
+
+    def __init__(self, mid_start: tuple[bool, bool] = (False, False)) -> None:
+        self._out: list[Any] = []
+        self._sides = (_Side(C2S, mid_start[0], self._out), _Side(S2C, mid_start[1], self._out))
+
+    def feed(self, direction: Direction, item: Item) -> Iterator[Any]:
+        """The events, `Damage` and `Payload` that this piece completes."""
+        return iter(list(self.push(direction, item)))
+
+    def push(self, direction: Direction, item: Item) -> list[Any]:
+        """What `feed` yields, as a list that is valid until the next call."""
+        self._out.clear()
+        self._sides[direction].push(item)
+        for event in self._out:
+            if type(event) is Http2Control and MAX_FRAME_SIZE in event.settings:
+                other = self._sides[direction.other]
+                other.largest = max(other.largest, event.settings[MAX_FRAME_SIZE])
+        return self._out
+
+    def close(self) -> Iterator[Any]:
+        """What is left when no more will come."""
+        self._out.clear()
+        for side in self._sides:
+            side.close()
+        return iter(list(self._out))
+
+
+def probe(direction: Direction, data: bytes) -> Probe:
+    """The client's preface; the server's first frame, which is SETTINGS."""
+    if direction is C2S:
+        if data[: len(PREFACE)] != PREFACE[: len(data)]:
+            return Probe.NO
+        return Probe.YES if len(data) > 4 else Probe.MORE
+    if len(data) < HEADER:
+        start = b"\x00"
+        return Probe.MORE if data[:1] in (b"", start) and data[3:5] in (b"", b"\x04", b"\x04\x00") else Probe.NO
+    first = header_at(data, 0)
+    return Probe.YES if first.kind == frames.SETTINGS and not first.flags and frames.plausible(data, 0) else Probe.NO
+
+
+SPEC = Spec("http2", "tcp", probe, Http2)

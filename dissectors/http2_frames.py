@@ -1,274 +1,126 @@
-"""One direction of an HTTP/2 connection cut into frames (RFC 9113 section 4).
+"""Frame headers of HTTP/2: what is plausible, and where the next one is after a hole.
 
-The content of DATA frames is handed on in the pieces it came in; all other frames are gathered, up to a limit. After a
-hole that ends in the same frame the next one begins where it must; else frames are searched for, and header blocks may
-have been lost.
+Source: RFC 9113 sections 4.1 and 6.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import re
+from typing import NamedTuple
 
-from hsa.dissectors.contract import Chunk, Gap, Seen
+PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
+"""RFC 9113 section 3.4."""
+HEADER = 9
+"""Bytes of a frame header."""
+DEFAULT_FRAME = 16384
+"""Longest payload that everybody must accept, and what nearly everybody sends."""
 
 DATA, HEADERS, PRIORITY, RST_STREAM, SETTINGS, PUSH_PROMISE, PING, GOAWAY, WINDOW_UPDATE, CONTINUATION = range(10)
-END_STREAM, END_HEADERS, PADDED, PRIORITISED = 0x1, 0x4, 0x8, 0x20
-HEAD = 9
-PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
-MAX_GATHERED = 2**20
-"""Longest frame that is gathered: header blocks are shorter."""
-HUNT_BYTES = 64 * 1024
-DEFAULT_MAX_FRAME = 16_384
-_FLAGS = {DATA: 0x9, HEADERS: 0x2D, PRIORITY: 0, RST_STREAM: 0, SETTINGS: 1, PUSH_PROMISE: 0xC, PING: 1, GOAWAY: 0}
-_FLAGS |= {WINDOW_UPDATE: 0, CONTINUATION: 4}
-_SIZES = {PRIORITY: 5, RST_STREAM: 4, PING: 8, WINDOW_UPDATE: 4}
-_CONNECTION = {SETTINGS, PING, GOAWAY}
+NAMES = (
+    "DATA",
+    "HEADERS",
+    "PRIORITY",
+    "RST_STREAM",
+    "SETTINGS",
+    "PUSH_PROMISE",
+    "PING",
+    "GOAWAY",
+    "WINDOW_UPDATE",
+    "CONTINUATION",
+)
+END_STREAM, ACK, END_HEADERS, PADDED, PRIORITISED = 0x1, 0x1, 0x4, 0x8, 0x20
+
+_FLAGS = (0x09, 0x2D, 0, 0, 0x01, 0x0C, 0x01, 0, 0, 0x04)
+"""Flags that each type has."""
+_SIZES = {PRIORITY: (5, 5), RST_STREAM: (4, 4), PING: (8, 8), WINDOW_UPDATE: (4, 4), GOAWAY: (8, DEFAULT_FRAME)}
+"""Least and greatest length of types that have one."""
+_ON_CONNECTION = frozenset((SETTINGS, PING, GOAWAY))
+_ON_EITHER = frozenset((WINDOW_UPDATE,))
+
+_MAYBE = re.compile(rb"(?=\x00[\x00-\x40][\x00-\xff][\x00-\x09][\x00-\x2d][\x00-\x7f])", re.DOTALL)
+"""Where a frame header of ordinary length may stand."""
 
 
-@dataclass(slots=True)
-class Frame:
-    """A frame that is not DATA, whole."""
+class FrameHeader(NamedTuple):
+    """The nine bytes ahead of a payload."""
 
+    size: int
     kind: int
     flags: int
     stream: int
-    body: bytes | None
-    """None when bytes of it are missing, or it is longer than anything that is gathered."""
-    size: int
-    """With its head."""
-    seen: Seen
 
 
-@dataclass(slots=True)
-class Data:
-    """A piece of a DATA frame: content, or a hole in it, or (None) only framing."""
-
-    stream: int
-    item: Chunk | Gap | None
-    size: int
-    """Bytes of the frame that this stands for: its head and padding with the first and last piece."""
-    seen: Seen
-    last: bool
-    """The stream ends with it."""
-
-
-@dataclass(slots=True)
-class Lost:
-    """Frames may be missing here."""
-
-    seen: Seen
-
-
-Said = Frame | Data | Lost
-
-
-def plausible(data: bytes, at: int = 0) -> int:
-    """How many frame heads follow each other from `at` in bytes that may stop anywhere; 0 when the first is none."""
-    found = 0
-    while at + HEAD <= len(data):
-        size = int.from_bytes(data[at : at + 3], "big")
-        kind, flags = data[at + 3], data[at + 4]
-        stream = int.from_bytes(data[at + 5 : at + 9], "big")
-        right = (
-            kind in _FLAGS
-            and not flags & ~_FLAGS[kind]
-            and size <= 2 * DEFAULT_MAX_FRAME
-            and stream < 2**31
-            and _SIZES.get(kind, size) == size
-            and ((stream == 0) if kind in _CONNECTION else (stream != 0 or kind == WINDOW_UPDATE))
-            and (kind != SETTINGS or (size % 6 == 0 and size <= 6 * 32 and (not flags or size == 0)))
-            and (kind != GOAWAY or size >= 8)
-        )
-        if not right:
-            return 0
-        found += 1
-        at += HEAD + size
-        if found >= 4:
-            break
-    return found
-
-
-def is_http2(data: bytes) -> bool:
-    """Whether these bytes, from the start of a segment in the middle of a connection, are frames: two that follow each
-    other, or one that fills the segment."""
-    found = plausible(data)
-    if found >= 2:
-        return True
-    return found == 1 and HEAD + int.from_bytes(data[:3], "big") == len(data)
-
-
-class Frames:
-    """Fed pieces; gives frames."""
-
-    __slots__ = (
-        "_body",
-        "_flags",
-        "_head",
-        "_hunted",
-        "_hunting",
-        "_kind",
-        "_left",
-        "_pad",
-        "_pending",
-        "_seen",
-        "_stream",
+def header_at(data: bytes | bytearray, at: int) -> FrameHeader:
+    """The header at this offset; nine bytes must be there."""
+    return FrameHeader(
+        data[at] << 16 | data[at + 1] << 8 | data[at + 2],
+        data[at + 3],
+        data[at + 4],
+        int.from_bytes(data[at + 5 : at + 9], "big") & 0x7FFFFFFF,
     )
 
-    def __init__(self, hunting: bool) -> None:
-        self._hunting = hunting
-        self._hunted: list[Chunk] = []
-        self._head = b""
-        self._kind = self._flags = self._stream = 0
-        self._left = -1
-        """Bytes of the frame still to come; -1 between frames."""
-        self._pad = 0
-        """Of these, padding at the end of a DATA frame; -1 while its length is to come."""
-        self._pending = 0
-        """Framing bytes of a DATA frame not yet told."""
-        self._body: list[bytes] | None = []
-        self._seen: Seen | None = None
 
-    @property
-    def idle(self) -> bool:
-        """Between frames."""
-        return self._left < 0 and not self._head and not self._hunted
+def plausible(data: bytes | bytearray, at: int) -> int:
+    """Length of the frame that begins at this offset, its header included, when that is one of the ten types and all
+    its parts fit; 0 when they do not."""
+    size, kind, flags, stream = header_at(data, at)
+    if kind > CONTINUATION or size > DEFAULT_FRAME or flags & ~_FLAGS[kind] or data[at + 5] & 0x80:
+        return 0
+    if kind not in _ON_EITHER and (stream == 0) is not (kind in _ON_CONNECTION):
+        return 0
+    if kind in _SIZES:
+        least, most = _SIZES[kind]
+        if not least <= size <= most:
+            return 0
+    elif (
+        (kind == SETTINGS and (size % 6 or (flags & ACK and size)))
+        or (kind in (HEADERS, PUSH_PROMISE) and size == 0)
+        or (kind == PUSH_PROMISE and (size < 5 or stream % 2 == 0))
+    ):
+        return 0
+    return HEADER + size
 
-    def push(self, item: Chunk) -> list[Said]:
-        out: list[Said] = []
-        if self._hunting:
-            for chunk in self._hunt(item):
-                self._cut(chunk, out)
-        else:
-            self._cut(item, out)
-        return out
 
-    def gap(self, gap: Gap) -> list[Said]:
-        """A hole."""
-        out: list[Said] = []
-        if self._hunting:
-            self._hunted = []
-            return out
-        if self._left > 0 and 0 < gap.size <= self._left:
-            self._left -= gap.size
-            if self._kind == DATA and self._pad >= 0:
-                content = max(0, min(gap.size, self._left + gap.size - self._pad))
-                size, self._pending = self._pending + gap.size, 0
-                last = self._left == 0 and bool(self._flags & END_STREAM)
-                out.append(Data(self._stream, Gap(content, gap.seen) if content else None, size, gap.seen, last))
-            else:
-                self._body = None
-            if self._left == 0:
-                if self._kind != DATA:
-                    self._done(gap.seen, out)
-                self._next()
-            return out
-        if self._left > 0 and self._kind == DATA:
-            out.append(Data(self._stream, Gap(-1, gap.seen), self._pending, gap.seen, False))
-        self._lose(gap.seen, out)
-        return out
+def next_frame(data: bytes | bytearray, at: int, at_end: bool) -> tuple[int, bool]:
+    """Offset from `at` on where frames go on, and whether that is certain: two headers must follow each other. Without
+    certainty everything from the offset on must be kept; nothing before it is the start of a frame. `at_end`: no more
+    will come, and a frame that ends with the data counts."""
+    end = len(data)
+    for found in _MAYBE.finditer(data, at):
+        start = found.start()
+        if start + HEADER > end:
+            break
+        size = plausible(data, start)
+        if not size:
+            continue
+        follows = start + size
+        if follows + HEADER <= end:
+            if plausible(data, follows):
+                return start, True
+        elif not at_end:
+            return start, False
+        elif follows == end:
+            return start, True
+    return (end, False) if at_end else (max(at, end - HEADER + 1), False)
 
-    # ------------------------------------------------------------------
 
-    def _cut(self, item: Chunk, out: list[Said]) -> None:
-        at, size = 0, item.size
-        while at < size:
-            if self._left < 0:
-                upto = min(at + HEAD - len(self._head), size)
-                part = item.part(at, upto)
-                self._seen = part if not self._head else self._seen
-                self._head += item.read(at, upto)
-                at = upto
-                if len(self._head) < HEAD:
-                    return
-                head = self._head
-                self._left = int.from_bytes(head[:3], "big")
-                self._kind, self._flags = head[3], head[4]
-                self._stream = int.from_bytes(head[5:9], "big") & 0x7FFFFFFF
-                if self._kind not in _FLAGS and self._left > MAX_GATHERED:
-                    self._lose(part, out)
-                    return
-                self._pending = HEAD
-                self._pad = -1 if self._kind == DATA and self._flags & PADDED else 0
-                self._body = [] if self._left <= MAX_GATHERED else None
-                if self._left == 0:
-                    self._end(part, out)
-                continue
-            upto = min(at + self._left, size)
-            if self._kind == DATA:
-                at = self._data(item, at, upto, out)
-                continue
-            if self._body is not None:
-                self._body.append(item.read(at, upto))
-            self._left -= upto - at
-            at = upto
-            if self._left == 0:
-                self._end(item.part(upto - 1, upto), out)
-
-    def _data(self, item: Chunk, at: int, upto: int, out: list[Said]) -> int:
-        """A piece of a DATA frame. Gives how far it was used."""
-        if self._pad < 0:
-            self._pad = min(item.read(at, at + 1)[0], self._left - 1)
-            self._pending += 1
-            self._left -= 1
-            if self._left == 0:
-                self._end(item.part(at, at + 1), out)
-            return at + 1
-        content = min(upto - at, self._left - self._pad)
-        if content > 0:
-            self._left -= content
-            size, self._pending = self._pending + content, 0
-            last = self._left == 0 and bool(self._flags & END_STREAM)
-            piece = item.cut(at, at + content)
-            out.append(Data(self._stream, piece, size, piece.seen, last))
-            if self._left == 0:
-                self._next()
-            return at + content
-        self._left -= upto - at
-        self._pending += upto - at
-        if self._left == 0:
-            self._end(item.part(upto - 1, upto), out)
-        return upto
-
-    def _end(self, seen: Seen, out: list[Said]) -> None:
-        """A frame ends."""
-        if self._kind == DATA:
-            first = self._seen or seen
-            out.append(Data(self._stream, None, self._pending, first.to(seen), bool(self._flags & END_STREAM)))
-        else:
-            self._done(seen, out)
-        self._next()
-
-    def _done(self, seen: Seen, out: list[Said]) -> None:
-        size = HEAD + int.from_bytes(self._head[:3], "big")
-        body = None if self._body is None else b"".join(self._body)
-        first = self._seen or seen
-        out.append(Frame(self._kind, self._flags, self._stream, body, size, first.to(seen)))
-
-    def _next(self) -> None:
-        self._head, self._left, self._body, self._pending = b"", -1, [], 0
-
-    def _lose(self, seen: Seen, out: list[Said]) -> None:
-        out.append(Lost(seen))
-        self._next()
-        self._hunting = True
-
-    def _hunt(self, item: Chunk) -> list[Chunk]:
-        """Look for frames that follow each other."""
-        self._hunted.append(item)
-        data = b"".join(chunk.read(0, min(chunk.size, HUNT_BYTES)) for chunk in self._hunted)
-        starts = [0, *(sum(c.size for c in self._hunted[:i]) for i in range(1, len(self._hunted)))]
-        for at in (*starts, *range(1, max(1, len(data) - HEAD))):
-            if (at < len(data) and plausible(data, at) >= 2) or (at in starts and is_http2(data[at:])):
-                self._hunting = False
-                chunks, self._hunted = self._hunted, []
-                found: list[Chunk] = []
-                for chunk in chunks:
-                    if at >= chunk.size:
-                        at -= chunk.size
-                    else:
-                        found.append(chunk.cut(at) if at else chunk)
-                        at = 0
-                return found
-        if len(data) >= HUNT_BYTES or len(self._hunted) >= 16:
-            self._hunted = []
-        return []
+def begins(data: bytes | bytearray) -> bool | None:
+    """Whether a stream that is joined here goes on with frames; None when more bytes must tell."""
+    at, end, whole = 0, len(data), 0
+    if 0 < end < HEADER:
+        kind = data[3] if end > 3 else DATA
+        fits = data[0] == 0 and (end < 2 or data[1] <= DEFAULT_FRAME >> 8) and kind <= CONTINUATION
+        least, most = _SIZES.get(kind, (0, DEFAULT_FRAME))
+        fits = fits and (end < 4 or least <= data[1] << 8 | data[2] <= most)
+        return None if fits else False
+    while at + HEADER <= end:
+        size = plausible(data, at)
+        if not size:
+            return False
+        at += size
+        if at > end:
+            break
+        whole += 1
+    if whole > 1 or (whole and at == end):
+        return True
+    return None

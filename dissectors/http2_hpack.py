@@ -1,116 +1,192 @@
-"""Header blocks of HTTP/2, also where the beginning of the connection was not captured (RFC 7541).
+"""Header blocks of HTTP/2 as an observer reads them, who may have come late.
 
-One decoder a direction, fed block by block in the order of the capture. Its table knows how much it does not know: when
-the capture begins in the middle, or a block was lost, an index beyond the entries seen since refers to something nobody
-saw, and that field stays unknown; it is never guessed. Strings in Huffman code are left to the hpack library.
+Strategy: the representations of RFC 7541 are read one by one with hpack's integers and Huffman code, against a dynamic
+table of our own that holds only entries which were seen to be inserted. New entries go in front, so what is known
+always has its right index, and an index behind the known ones belongs to an entry from before the capture or from a
+hole: its name and value are unknown, never those of another entry. A table that evicts later than the real one is
+harmless, since no encoder names an entry that it has evicted; one that evicts earlier gives unknown fields.
+
+Source: RFC 7541.
 """
 
 from __future__ import annotations
 
 from collections import deque
+from dataclasses import dataclass, field
+from functools import lru_cache
 
-from hpack.exceptions import HPACKError
+from hpack.exceptions import HPACKDecodingError
 from hpack.hpack import decode_integer
 from hpack.huffman_table import decode_huffman
 from hpack.table import HeaderTable
 
-STATIC: tuple[tuple[bytes, bytes], ...] = tuple(HeaderTable.STATIC_TABLE)
-MAX_TABLE_BYTES = 64 * 1024
-"""Entries are kept up to here, whatever size was agreed: a valid block never refers to one that its encoder has
-dropped."""
-MAX_FIELDS_BYTES = 256 * 1024
-"""Of one block, decoded: an index of one byte may stand for kilobytes."""
-MAX_FIELDS = 4096
+MAX_TABLE_BYTES = 2**20
+"""Largest dynamic table kept. Real peers use 4 KiB to 64 KiB."""
+MAX_LIST_BYTES = 256 * 1024
+"""Fields kept of one block, decoded: a short block can name a long entry over and over."""
+ENTRY_OVERHEAD = 32
+"""RFC 7541 section 4.1."""
+HUFFMAN_CACHED = 256
+"""Longest coded text whose decoded form is remembered."""
 
-Field = tuple[bytes | None, bytes | None]
-"""Name and value; None for what refers to entries that were not captured."""
+_STATIC: tuple[tuple[str, str], ...] = tuple(
+    (name.decode("latin-1"), value.decode("latin-1")) for name, value in HeaderTable.STATIC_TABLE
+)
+_STATIC_SIZE = len(_STATIC)
+
+Field = tuple[str | None, str | None]
+"""Name and value; None where unknown."""
+_UNKNOWN: Field = (None, None)
 
 
-class Fault(Exception):
-    """A block that breaks the rules; the message says which. What it would have put into the table is lost."""
+class BadBlock(Exception):
+    """A header block that breaks a rule; what follows on the connection cannot be relied on."""
 
 
-class Decoder:
-    """Of one direction. `certain`: its table is known from the start."""
+@dataclass(slots=True)
+class Block:
+    """What one header block says."""
 
-    __slots__ = ("_entries", "_size", "certain")
+    fields: list[tuple[str, str]] = field(default_factory=list)
+    """Known name and value, in order."""
+    unknown: int = 0
+    """Fields whose name or value is unknown."""
+    dropped: int = 0
+    """Fields beyond MAX_LIST_BYTES."""
 
-    def __init__(self, certain: bool) -> None:
-        self.certain = certain
-        self._entries: deque[tuple[bytes | None, bytes | None]] = deque()
+
+class BlockDecoder:
+    """The header blocks of one direction, in the order in which they were sent."""
+
+    __slots__ = ("_limit", "_size", "_sizes", "_table", "complete")
+
+    def __init__(self, from_start: bool) -> None:
+        """`from_start`: no block came before the first that it is given."""
+        self.complete = from_start
+        """Every entry of the real table is known."""
+        self._table: deque[Field] = deque()
+        self._sizes: deque[int] = deque()
         self._size = 0
+        self._limit = 4096
 
     def lose(self) -> None:
-        """Blocks may have been lost: what is in the table has moved by an unknown number of places."""
-        self._entries.clear()
-        self._size = 0
-        self.certain = False
+        """A block was not read: what it inserted moved every entry."""
+        self._clear()
+        self.complete = False
 
-    def decode(self, block: bytes) -> list[Field]:
-        """Fields of one whole block, in order. Raises Fault for a block that breaks the rules."""
-        fields: list[Field] = []
-        at, total = 0, 0
+    def decode(self, data: bytes) -> Block:
+        """Read one whole block. Raises BadBlock; the caller then calls `lose`."""
+        block = Block()
+        fields = block.fields
+        left = MAX_LIST_BYTES
+        at, end = 0, len(data)
         try:
-            while at < len(block):
-                first = block[at]
+            while at < end:
+                first = data[at]
                 if first & 0x80:
-                    index, used = decode_integer(block[at:], 7)
-                    at += used
-                    field = self._entry(index)
-                elif first & 0x20 and not first & 0x40:
-                    size, used = decode_integer(block[at:], 5)
-                    at += used
-                    if size == 0:
-                        self._entries.clear()
-                        self._size = 0
-                        self.certain = True
+                    if first != 0xFF:
+                        number = first & 0x7F
+                        at += 1
+                    else:
+                        number, at = _integer(data, at, 7)
+                    one = self._entry(number)
+                elif first & 0x40:
+                    name, at = self._name(data, at, 6)
+                    value, at = _text(data, at)
+                    one = (name, value)
+                    self._insert(one)
+                elif first & 0x20:
+                    size, at = _integer(data, at, 5)
+                    self._resize(size)
                     continue
                 else:
-                    indexing = bool(first & 0x40)
-                    index, used = decode_integer(block[at:], 6 if indexing else 4)
-                    at += used
-                    name: bytes | None
-                    if index:
-                        name = self._entry(index)[0]
-                    else:
-                        name, at = _string(block, at)
-                    value, at = _string(block, at)
-                    field = (name, value)
-                    if indexing:
-                        self._add(field)
-                total += len(field[0] or b"") + len(field[1] or b"") + 32
-                if total > MAX_FIELDS_BYTES or len(fields) >= MAX_FIELDS:
-                    raise Fault("header block too large")
-                fields.append(field)
-        except (HPACKError, IndexError, ValueError) as error:
-            raise Fault(f"header block does not decode ({type(error).__name__})") from None
-        return fields
+                    name, at = self._name(data, at, 4)
+                    value, at = _text(data, at)
+                    one = (name, value)
+                name, known = one
+                if name is None or known is None:
+                    block.unknown += 1
+                    continue
+                left -= len(name) + len(known) + ENTRY_OVERHEAD
+                if left < 0:
+                    block.dropped += 1
+                else:
+                    fields.append((name, known))
+        except (IndexError, HPACKDecodingError, UnicodeError) as error:
+            raise BadBlock(type(error).__name__) from None
+        return block
 
-    def _entry(self, index: int) -> Field:
-        if index == 0:
-            raise Fault("index 0")
-        if index <= len(STATIC):
-            return STATIC[index - 1]
-        place = index - len(STATIC) - 1
-        if place < len(self._entries):
-            return self._entries[place]
-        if self.certain:
-            raise Fault("index beyond the table")
-        return None, None
+    def _name(self, data: bytes, at: int, bits: int) -> tuple[str | None, int]:
+        number, at = _integer(data, at, bits)
+        if number:
+            return self._entry(number)[0], at
+        return _text(data, at)
 
-    def _add(self, field: Field) -> None:
-        self._entries.appendleft(field)
-        self._size += len(field[0] or b"") + len(field[1] or b"") + 32
-        while self._size > MAX_TABLE_BYTES:
-            name, value = self._entries.pop()
-            self._size -= len(name or b"") + len(value or b"") + 32
+    def _entry(self, number: int) -> Field:
+        if number <= _STATIC_SIZE:
+            if number == 0:
+                raise BadBlock("index 0")
+            return _STATIC[number - 1]
+        place = number - _STATIC_SIZE - 1
+        if place < len(self._table):
+            return self._table[place]
+        if self.complete:
+            raise BadBlock("index beyond the table")
+        return _UNKNOWN
+
+    def _insert(self, one: Field) -> None:
+        size = len(one[0] or "") + len(one[1] or "") + ENTRY_OVERHEAD
+        if size > self._limit:
+            self._clear()
+            return
+        self._table.appendleft(one)
+        self._sizes.appendleft(size)
+        self._size += size
+        self._shrink()
+
+    def _resize(self, size: int) -> None:
+        if size > MAX_TABLE_BYTES:
+            size, self.complete = MAX_TABLE_BYTES, False
+        if size == 0:
+            self.complete = True
+        self._limit = size
+        self._shrink()
+
+    def _shrink(self) -> None:
+        while self._size > self._limit:
+            self._table.pop()
+            self._size -= self._sizes.pop()
+
+    def _clear(self) -> None:
+        self._table.clear()
+        self._sizes.clear()
+        self._size = 0
 
 
-def _string(block: bytes, at: int) -> tuple[bytes, int]:
-    coded = block[at] & 0x80
-    size, used = decode_integer(block[at:], 7)
-    at += used
-    data = block[at : at + size]
-    if len(data) < size:
-        raise Fault("string longer than its block")
-    return (bytes(decode_huffman(data)) if coded else data), at + size
+def _integer(data: bytes, at: int, bits: int) -> tuple[int, int]:
+    """The integer that begins at `at`, and the position behind it."""
+    mask = (1 << bits) - 1
+    number = data[at] & mask
+    if number != mask:
+        return number, at + 1
+    number, size = decode_integer(data[at : at + 8], bits)
+    return number, at + size
+
+
+def _text(data: bytes, at: int) -> tuple[str, int]:
+    coded = data[at] & 0x80
+    size, at = _integer(data, at, 7)
+    stop = at + size
+    if stop > len(data):
+        raise BadBlock("text beyond the block")
+    raw = data[at:stop]
+    if not coded:
+        return raw.decode("latin-1"), stop
+    return (_short(raw) if size <= HUFFMAN_CACHED else _plain(raw)), stop
+
+
+def _plain(raw: bytes) -> str:
+    return bytes(decode_huffman(raw)).decode("latin-1")
+
+
+_short = lru_cache(maxsize=4096)(_plain)

@@ -26,11 +26,6 @@ _UPGRADES = {"websocket": "websocket", "h2c": "http2", "h2": "http2"}
 _NOT_READ = {"websocket": "WebSocket: not decoded yet"}
 
 
-def _becomes_http2(event: Http1Response) -> bool:
-    """The exchange goes on in HTTP/2, which answers it on stream 1 (RFC 7540 section 3.2)."""
-    return _UPGRADES.get(event.fields.get("upgrade", "").lower()) == "http2"
-
-
 @dataclass(slots=True, eq=False)
 class _Open:
     """An exchange that is not final."""
@@ -40,6 +35,8 @@ class _Open:
     request_over: bool = False
     response_over: bool = False
     interim_bytes: int = 0
+    switching: bool = False
+    """Its answer changes the protocol: what follows may still belong to it."""
 
 
 class _Half:
@@ -203,7 +200,7 @@ class HttpReader:
 
     def _response(self, event: Http1Response) -> None:
         entry = self._open.get(event.number) if event.number is not None else None
-        if event.interim or (event.status == 101 and _becomes_http2(event)):
+        if event.interim:
             if entry is not None:
                 entry.interim_bytes += event.bytes
             return
@@ -233,6 +230,7 @@ class HttpReader:
             first_values=event.fields,
         )
         entry.exchange.response = message
+        entry.switching = event.status == 101
         if entry.exchange.request is None:
             self._out.append((entry.exchange, False))
         if kind_of(event.fields.get("content-type")) is Kind.EVENTS:
@@ -341,7 +339,7 @@ class HttpReader:
             entry.request_over = True
         else:
             entry.response_over = True
-        if entry.request_over and entry.response_over:
+        if entry.request_over and entry.response_over and not entry.switching:
             self._final(entry)
 
     def _final(self, entry: _Open) -> None:
@@ -374,10 +372,15 @@ class HttpReader:
         kind = _UPGRADES.get(event.protocol.partition("/")[0], "other")
         entry = self._open.get(event.number) if event.number is not None else None
         exchange = entry.exchange if entry is not None else None
-        if kind == "http2" and entry is not None and entry.request_over:
-            del self._open[entry.number]  # answered on stream 1: its reader has it now
         self._inner = self._setting.run.open(kind, self._setting.inside(order=self._order, upgrade=exchange))
-        if self._inner is None:
+        if self._inner is not None:
+            if entry is not None:
+                del self._open[entry.number]  # its reader hands it out for the last time
+        else:
+            if entry is not None:
+                entry.switching = False
+                if entry.request_over:
+                    self._final(entry)
             reason = _NOT_READ.get(kind, "upgrade to a protocol not decoded")
             self._out.append(Damage("undecoded", "http1", None, event.seen, 0, "", reason))
 

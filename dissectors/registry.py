@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from hsa.dissectors import http1, json_lines, jsonrpc, proxy_protocol, sse
+from hsa.dissectors import http1, http2, json_lines, jsonrpc, proxy_protocol, sse
 from hsa.dissectors.contract import Spec
 from hsa.dissectors.first_bytes import HTTP, HTTP2, LINES, PROXY, TLS
-from hsa.dissectors.http2 import Http2Reader
+from hsa.dissectors.http2_reader import Http2Reader
 from hsa.dissectors.http_reader import HttpReader
 from hsa.dissectors.lines_reader import LinesReader
 from hsa.dissectors.nesting import Reader, Setting
@@ -15,7 +15,7 @@ from hsa.dissectors.proxied import Proxied
 from hsa.dissectors.recognise import RULES
 from hsa.dissectors.tls import TlsReader
 
-ALL: tuple[Spec, ...] = (proxy_protocol.SPEC, http1.SPEC, sse.SPEC, jsonrpc.SPEC, json_lines.SPEC)
+ALL: tuple[Spec, ...] = (proxy_protocol.SPEC, http1.SPEC, http2.SPEC, sse.SPEC, jsonrpc.SPEC, json_lines.SPEC)
 """Dissectors of byte streams, bottom to top."""
 READERS = RULES
 """Readers of whole exchanges, in the order in which they are asked."""
