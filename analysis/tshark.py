@@ -15,10 +15,13 @@ import os
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import IO
 from xml.etree.ElementTree import Element, ParseError, iterparse
+
+from hsa.analysis import tshark_http2
+from hsa.analysis.tshark_http2 import TsharkStream
 
 PREFERENCES = (
     "tcp.desegment_tcp_streams:TRUE",
@@ -107,23 +110,71 @@ def version() -> str:
     return run.stdout.partition("\n")[0].strip()
 
 
+@dataclass(slots=True, frozen=True)
+class Ports:
+    """TCP ports of servers, by what hsa saw there; tshark has to be told."""
+
+    http: frozenset[int] = frozenset()
+    tls: frozenset[int] = frozenset()
+    """HTTP/1 inside TLS."""
+    http2: frozenset[int] = frozenset()
+    """HTTP/2 in clear text."""
+    http2_tls: frozenset[int] = frozenset()
+
+    def options(self) -> list[str]:
+        """For tshark's command line."""
+        rules = [f"tcp.port=={p},http" for p in sorted(self.http - self.tls - self.http2_tls)]
+        rules += [f"tcp.port=={p},tls" for p in sorted(self.tls | self.http2_tls)]
+        rules += [f"tls.port=={p},http" for p in sorted(self.tls - self.http2_tls)]
+        rules += [f"tcp.port=={p},http2" for p in sorted(self.http2 - self.http)]
+        return [part for rule in rules for part in ("-d", rule)]
+
+
+def read_streams(path: str, ports: Ports, servers: set[tuple[str, str]], keylog: str | None) -> list[TsharkStream]:
+    """HTTP/2 streams of one capture file, as tshark reads it. Raises as `read_exchanges`."""
+    with tempfile.TemporaryDirectory() as settings, tempfile.TemporaryFile() as complaints:
+        command = [_tshark(), "-n", "-2", "-Y", "http2", "-T", "pdml", "-J", "ip ipv6 tcp tls http2"]
+        command += ["-o", "tcp.reassemble_out_of_order:TRUE", *ports.options()]
+        if keylog is not None:
+            command += ["-o", f"tls.keylog_file:{os.path.abspath(keylog)}"]
+        command += ["-r", _named_plainly(path, settings)]
+        environment = {**os.environ, "WIRESHARK_CONFIG_DIR": settings, "LC_ALL": "C.UTF-8", "TZ": "UTC"}
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=complaints, env=environment)
+        assert process.stdout is not None
+        try:
+            return tshark_http2.read_streams(process.stdout, servers)
+        except ParseError as error:
+            raise TsharkFailed(f"tshark's output cannot be read: {error}") from None
+        finally:
+            process.kill()
+            process.stdout.close()
+            process.wait()
+
+
 def read_exchanges(
-    path: str, http_ports: Iterable[int] = (), *, bodies: bool = True, out_of_order: bool = True
+    path: str,
+    ports: Ports | None = None,
+    *,
+    bodies: bool = True,
+    out_of_order: bool = True,
+    keylog: str | None = None,
 ) -> TsharkRun:
     """HTTP/1 exchanges of one capture file, as tshark reads it.
 
-    `http_ports` are TCP ports to be taken for HTTP. tshark shows a message when its body has ended; without `bodies`
+    `ports` are TCP ports to be taken for HTTP and TLS, `keylog` a key log file.
+    tshark shows a message when its body has ended; without `bodies`
     it shows each as soon as its head has, and body lengths mean nothing. With `out_of_order` it waits for segments
     that are missing, which it does in vain when they were not captured. Raises TsharkMissing, and TsharkFailed when
     tshark cannot read the file at all; a file that ends early gives what is before its end and a `complaint`.
     """
-    command = [_tshark(), "-n", "-2", "-Y", "http", "-T", "pdml", "-J", "ip ipv6 tcp http"]
+    command = [_tshark(), "-n", "-2", "-Y", "http", "-T", "pdml", "-J", "ip ipv6 tcp tls http"]
     for preference in PREFERENCES:
         command += ["-o", preference]
     for preference, wanted in (("tcp.reassemble_out_of_order", out_of_order), ("http.desegment_body", bodies)):
         command += ["-o", f"{preference}:{'TRUE' if wanted else 'FALSE'}"]
-    for port in sorted(set(http_ports)):
-        command += ["-d", f"tcp.port=={port},http"]
+    command += ports.options() if ports is not None else []
+    if keylog is not None:
+        command += ["-o", f"tls.keylog_file:{os.path.abspath(keylog)}"]
     with tempfile.TemporaryDirectory() as settings, tempfile.TemporaryFile() as complaints:
         command += ["-r", _named_plainly(path, settings)]
         environment = {**os.environ, "WIRESHARK_CONFIG_DIR": settings, "LC_ALL": "C.UTF-8", "TZ": "UTC"}

@@ -18,7 +18,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from hsa.analysis.model import Exchange
-from hsa.analysis.tshark import TsharkExchange, TsharkMessage, read_exchanges
+from hsa.analysis.tshark import Ports, TsharkExchange, TsharkMessage, read_exchanges, read_streams
+from hsa.analysis.tshark_http2 import compare_streams
 from hsa.analysis.tshark_reasons import REASONS as REASONS
 from hsa.analysis.tshark_reasons import Case
 from hsa.capture.records import frame_key, frame_of
@@ -69,28 +70,52 @@ SECOND_LOOKS = (
 
 
 def verify(
-    path: str, trace: int, exchanges: Iterable[Exchange], *, narrowed: bool = False
+    path: str, trace: int, exchanges: Iterable[Exchange], *, narrowed: bool = False, keylog: str | None = None
 ) -> tuple[list[Difference], str | None]:
     """Differences between hsa's exchanges of one capture file and tshark's, and what tshark said about the file.
 
     `path` is the file, `trace` its index among those that `exchanges` come from; `narrowed`: they went through
-    filters, so only connections that they name are compared. Raises TsharkMissing and TsharkFailed.
+    filters, so only connections that they name are compared; `keylog`: the key log file that
+    was used. Raises TsharkMissing and TsharkFailed.
     """
-    ours = [e for e in exchanges if e.trace == trace and is_http1(e)]
+    every = [e for e in exchanges if e.trace == trace]
+    ours = [e for e in every if is_http1(e)]
     streams = {e.connection for e in ours}
-    ports = http_ports(ours, trace)
-    run = read_exchanges(path, ports)
+    ports = http_ports(every, trace)
+    run = read_exchanges(path, ports, keylog=keylog)
     found = compare(trace, ours, (e for e in run.exchanges if not narrowed or e.stream in streams))
     for look in SECOND_LOOKS:
         doubtful = [d for d in found if d.reason in look.reasons and d.field in look.fields]
         if doubtful:
             again = read_exchanges(
-                path, ports if look.ports else (), bodies=look.bodies, out_of_order=look.out_of_order
+                path,
+                ports if look.ports else None,
+                bodies=look.bodies,
+                out_of_order=look.out_of_order,
+                keylog=keylog,
             )
             still = compare(trace, ours, (e for e in again.exchanges if e.stream in streams))
             left = {(d.connection, d.frames, field) for d in still for field in (d.field, *_parts(d.field))}
             found = [d for d in found if d not in doubtful or (d.connection, d.frames, d.field) in left]
-    return found, run.complaint
+    return [*found, *_verify_streams(path, trace, every, ports, keylog)], run.complaint
+
+
+def _verify_streams(
+    path: str, trace: int, every: Iterable[Exchange], ports: Ports, keylog: str | None
+) -> Iterator[Difference]:
+    """The same for HTTP/2."""
+    ours = [e for e in every if e.stream is not None]
+    if not ours:
+        return
+    ends = {e.server.rpartition(":")[::2] for e in ours}
+    servers = {(address.strip("[]"), port) for address, port in ends}
+    connections = {e.connection for e in ours}
+    theirs = [s for s in read_streams(path, ports, servers, keylog) if s.connection in connections]
+    for connection, frames, name, left, right, mine in compare_streams(ours, theirs):
+        first, last = (frame_of(frame)[1] for frame in frames)
+        case = Case(name, mine, None, False)
+        reason = next((key for key, known in REASONS.items() if mine is not None and known.holds(case)), None)
+        yield Difference(trace, connection, (first, last), name, left, right, reason)
 
 
 def _parts(field: str) -> tuple[str, ...]:
@@ -143,9 +168,14 @@ def is_http1(exchange: Exchange) -> bool:
     return exchange.stream is None and exchange.http != NO_HTTP
 
 
-def http_ports(exchanges: Iterable[Exchange], trace: int) -> set[int]:
-    """Server ports on which hsa saw HTTP/1 in this trace: tshark has to be told."""
-    return {int(e.server.rpartition(":")[2]) for e in exchanges if e.trace == trace and is_http1(e)}
+def http_ports(exchanges: Iterable[Exchange], trace: int) -> Ports:
+    """Server ports on which hsa saw HTTP in this trace: tshark has to be told."""
+    seen: dict[tuple[bool, bool], set[int]] = {}
+    for e in exchanges:
+        if e.trace == trace and e.http != NO_HTTP:
+            seen.setdefault((e.stream is not None, e.tls is not None), set()).add(int(e.server.rpartition(":")[2]))
+    kinds = [frozenset(seen.get(kind, ())) for kind in ((False, False), (False, True), (True, False), (True, True))]
+    return Ports(*kinds)
 
 
 def can_verify(path: str) -> bool:

@@ -40,16 +40,17 @@ def verify(
 ) -> int:
     """Read the captures with hsa and with tshark and print where they differ.
 
-    Every HTTP/1 exchange is compared: method, target, status, body lengths. Differences that come from what tshark is
+    Every HTTP exchange is compared: method, target, status, body lengths. Differences that come from what tshark is
     known not to read carry a reason. tshark must be installed.
     """
     from hsa.analysis.output import analysis_json
     from hsa.analysis.redact import Door
     from hsa.analysis.tshark import TsharkFailed, TsharkMissing, version
-    from hsa.analysis.verify import REASONS, is_http1
+    from hsa.analysis.verify import REASONS
     from hsa.analysis.verify import verify as compare_with_tshark
     from hsa.cli.progress import exchanges_watched
     from hsa.cli.status import report
+    from hsa.dissectors.http import NO_HTTP
 
     run = opt.run_of({**given, "tokenizer": "none"})
     form = opt.format_of(form, as_json, output)
@@ -64,12 +65,12 @@ def verify(
     remarks: list[str] = []
     compared = 0
     for trace in analysis.traces:
-        mine = [e for e in exchanges if e.trace == trace.index and is_http1(e)]
+        mine = [e for e in exchanges if e.trace == trace.index and e.http != NO_HTTP]
         if not os.path.isfile(trace.file):
             remarks.append(f"{trace.file}: tshark cannot read it a second time")
             continue
         try:
-            found, complaint = compare_with_tshark(trace.file, trace.index, mine)
+            found, complaint = compare_with_tshark(trace.file, trace.index, mine, keylog=run.options.keylog)
         except TsharkFailed as failure:
             remarks.append(f"{trace.file}: tshark reads nothing of it: {failure}")
             continue
