@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from hsa.analysis import tshark
-from hsa.analysis.tshark import TsharkFailed, TsharkMissing, read_exchanges, read_pdml
+from hsa.analysis.tshark import Ports, TsharkFailed, TsharkMissing, read_exchanges, read_pdml
 
 PAPER = Path(__file__).parent.parent.parent / "fixtures" / "paper"
 
@@ -56,7 +56,7 @@ def test_without_tshark(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None
 @needs_tshark
 def test_exchanges_of_a_recorded_capture() -> None:
     # Eight runs of two exchanges, each seen on two legs.
-    run = read_exchanges(str(PAPER / "s1.acp.local.pcap"), [9300])
+    run = read_exchanges(str(PAPER / "s1.acp.local.pcap"), Ports(frozenset([9300])))
     assert run.complaint is None
     assert len(run.exchanges) == 32
     for exchange in run.exchanges:
@@ -74,7 +74,7 @@ def test_a_cut_capture_is_read_to_its_end(tmp_path: Path) -> None:
     data = (PAPER / "s1.acp.local.pcap").read_bytes()
     cut = tmp_path / "cut.pcap"
     cut.write_bytes(data[: len(data) // 2])
-    run = read_exchanges(str(cut), [9300])
+    run = read_exchanges(str(cut), Ports(frozenset([9300])))
     assert 10 < len(run.exchanges) < 20
     assert run.complaint is not None and "cut short" in run.complaint
 
@@ -100,7 +100,7 @@ def test_version() -> None:
 def test_file_names_that_cannot_stand_in_xml(tmp_path: Path) -> None:
     odd = tmp_path / os.fsdecode(b"\xff\x1b.pcap")
     odd.symlink_to(PAPER / "s1.acp.local.pcap")
-    assert len(read_exchanges(str(odd), [9300]).exchanges) == 32
+    assert len(read_exchanges(str(odd), Ports(frozenset([9300]))).exchanges) == 32
 
 
 def test_output_that_is_no_xml_does_not_block(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

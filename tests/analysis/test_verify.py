@@ -106,7 +106,7 @@ def test_reasons_need_facts() -> None:
 
 def test_ports_to_tell_tshark() -> None:
     found = [ours(1, 2), ours(3, 4, server="[2001:db8::1]:9300"), ours(1, 2, trace=0, server="a:1")]
-    assert http_ports(found, 1) == {80, 9300}
+    assert http_ports(found, 1).http == {80, 9300}
 
 
 def only_reason(mine: list[Exchange], their: list[TsharkExchange]) -> list[tuple[str, str | None]]:
