@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from hsa.capture.generate import certificate
+from hsa.capture.generate import certificate, truth
 from hsa.capture.generate.cells import CELLS
 from hsa.capture.generate.embed import embed
 from hsa.capture.generate.play import Setting, missing, play
@@ -19,6 +19,7 @@ from hsa.capture.links.link import Link
 from tests.needs import need, need_tool
 
 RECORDED = Path(__file__).parents[2] / "fixtures" / "recorded"
+UNDER_TLS = [file for file in sorted(RECORDED.glob("*.truth.json")) if truth.load(file).get("tls")]
 
 
 def need_recording() -> None:
@@ -108,6 +109,23 @@ def test_rest_binding_is_recorded(tmp_path: Path) -> None:
     assert Counter(seen) == booked(document)
     assert ("POST", "/message:send") in seen
     assert document["groups"][0]["tasks"] == 1
+
+
+@pytest.mark.parametrize("file", UNDER_TLS, ids=lambda file: file.name.removesuffix(".truth.json"))
+def test_recorded_truth_agrees_with_the_packets_under_tls(file: Path) -> None:
+    need_tool("tshark", "tshark")
+    document = truth.load(file)
+    assert document["made"]["dropped"] == 0
+    layer = "http2.headers" if document["http2"] else "http.request"
+    names = ("method", "path") if document["http2"] else ("method", "uri")
+    shown = f"{layer}.method" if document["http2"] else layer
+    rows = tshark(RECORDED / document["files"][0], shown, [f"{layer}.{name}" for name in names])
+    seen = Counter((method, path.partition("?")[0]) for method, path in rows)
+    assert booked(document) - seen == Counter()
+    assert set(seen - booked(document)) <= ({("GET", "/authorize")} if document["oauth"] else set())
+    for contact in document["each"]:
+        for each in contact["tcp"]:
+            assert contact["start_ns"] <= each["opened_ns"] < each["secured_ns"] <= contact["end_ns"]
 
 
 def test_embedding_keeps_every_packet(tmp_path: Path) -> None:
