@@ -10,6 +10,8 @@ SMALLEST_MTU = 576
 HEADERS_BYTES = 52
 """IPv4 and TCP with the timestamps that Linux, macOS and Windows servers agree on by default (RFC 7323 section 3.2)."""
 LONGEST_RTT_MS = 60_000.0
+MOST_LOSS = 0.5
+"""Share of packets lost, beyond which TCP gives up rather than be slow."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +28,7 @@ class Link:
     bandwidth_mbps: float | None = None
     """Rate in each direction, Mbit/s; None for no limit."""
     loss: float = 0.0
-    """Share of packets lost in each direction, 0 to 1, each independent of the others."""
+    """Share of packets lost in each direction, each independent of the others."""
     mtu: int = 1500
     """Largest IP packet, bytes."""
     initcwnd: int = 10
@@ -41,8 +43,8 @@ class Link:
             raise ValueError(f"a round-trip time of {self.rtt_ms:g} ms is not between 0 and {LONGEST_RTT_MS:g}")
         if self.bandwidth_mbps is not None and not 0.001 <= self.bandwidth_mbps <= 1_000_000:
             raise ValueError(f"a bandwidth of {self.bandwidth_mbps:g} Mbit/s is not between 0.001 and 1000000")
-        if not 0 <= self.loss < 1:
-            raise ValueError(f"a loss of {self.loss:g} is not a share of packets: 0 or more, and less than 1")
+        if not 0 <= self.loss <= MOST_LOSS:
+            raise ValueError(f"a loss of {self.loss:g} is not a share of packets between 0 and {MOST_LOSS:g}")
         if not SMALLEST_MTU <= self.mtu <= 65_535:
             raise ValueError(f"an MTU of {self.mtu} is not between {SMALLEST_MTU} and 65535")
         if not 1 <= self.initcwnd <= 1_000:

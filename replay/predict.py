@@ -133,7 +133,8 @@ def _one(session: Session, link: Link, change: Policies | None, count: int) -> P
         result.predicted_ms = sum(losses) / len(losses) / 1e6
         result.parts = {name: sum(p.parts_ns[name] for p in lossy) / len(lossy) / 1e6 for name in PARTS}
         cut = round(SPREAD * (len(losses) - 1))
-        result.spread = (losses[cut] / 1e6, losses[-1 - cut] / 1e6)
+        mean = result.predicted_ms  # rare and long retransmissions can put it beyond nine of ten
+        result.spread = (min(mean, losses[cut] / 1e6), max(mean, losses[-1 - cut] / 1e6))
     else:
         if link.kind == "relay":
             central = sorted(plays[2:-1], key=lambda p: p.total_ns)[len(REACTIONS_NS) // 2]

@@ -16,6 +16,8 @@ from hsa.replay.link import HEADERS_BYTES, Link
 MS = 1_000_000
 MIN_RTO_NS = 200 * MS
 """TCP_RTO_MIN of Linux (include/net/tcp.h)."""
+MAX_RTO_NS = 120_000 * MS
+"""TCP_RTO_MAX of Linux."""
 INITIAL_RTO_NS = 1000 * MS
 """RFC 6298 section 2.1; TCP_TIMEOUT_INIT of Linux: also how long a lost SYN or SYN-ACK costs."""
 PROBE_EXTRA_NS = 2 * MS
@@ -239,6 +241,7 @@ class Sender:
         if not self._under_way:
             return
         timeout = (self._rtt_ns + max(MIN_RTO_NS, 4 * self._deviation_ns)) << self._backoff
+        timeout = min(timeout, MAX_RTO_NS)
         if self._probed:
             self._at(now + timeout, lambda t: self._expired(mine, t))
             return

@@ -17,6 +17,7 @@ from hsa.replay.link import Link
         {"rtt_ms": float("nan")},
         {"rtt_ms": float("inf")},
         {"loss": 1},
+        {"loss": 0.51},
         {"loss": 1.5},
         {"loss": -0.1},
         {"loss": float("nan")},
