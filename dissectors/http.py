@@ -110,6 +110,9 @@ class HttpMessage:
     data_documents: list[Any] = field(default_factory=list)
     """Parsed data of events that are JSON but not JSON-RPC (A2A REST streams, ACP streams); bounded."""
 
+    websocket: int | None = None
+    """Messages of the WebSocket that it opened, in its direction; None where it opened none. JSON-RPC ones among them
+    are in `messages`, and the bytes of all frames in `wire_bytes`."""
     unknown_fields: int = 0
     """HTTP/2: fields of head and trailers that refer to what was sent before the capture began, or in a hole. Method,
     target, status and headers may be among them: then they are None or absent."""

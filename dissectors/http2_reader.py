@@ -209,6 +209,7 @@ class Http2Reader:
         if stream is None:
             return
         if stream.inner is not None:
+            self._add_bytes(stream, direction, size - (item.size if isinstance(item, Chunk) else 0))
             self._out += stream.inner.push(direction, item)
             return
         half = stream.halves[direction]
@@ -264,8 +265,8 @@ class Http2Reader:
         message = stream.halves[event.direction].message
         if message is None:
             message = self._headless(stream, event.direction, event.seen)
+        self._add_bytes(stream, event.direction, event.bytes)
         if stream.inner is None:
-            message.wire_bytes += event.bytes
             message.seen = message.seen.to(event.seen)
         if event.end_stream:
             self._half_over(event.stream, stream, event.direction)
@@ -290,7 +291,7 @@ class Http2Reader:
         message = stream.halves[direction].message
         if message is None:
             stream.other_bytes[direction] += size
-        elif stream.inner is None:
+        elif stream.inner is None or stream.connect:  # a plain CONNECT is over: what follows is the tunnel's
             message.wire_bytes += size
 
     def _lost(self, damage: Damage) -> None:
@@ -368,6 +369,8 @@ class Http2Reader:
             seen = message.seen if message is not None else stream.exchange.start
             self._out += stream.inner.end(direction, "fin", seen)
         if stream.halves[direction.other].over:
+            if stream.inner is not None:
+                self._out += stream.inner.end(None, "fin", stream.exchange.start)
             self._final(number, stream)
 
     def _finish(self, half: _Half, message: HttpMessage) -> None:

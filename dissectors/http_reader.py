@@ -23,7 +23,6 @@ PUSHED_BYTES = 256 * 1024
 
 _UPGRADES = {"websocket": "websocket", "h2c": "http2", "h2": "http2"}
 """Kind of stream that follows an upgrade to a protocol."""
-_NOT_READ = {"websocket": "WebSocket: not decoded yet"}
 
 
 @dataclass(slots=True, eq=False)
@@ -381,7 +380,7 @@ class HttpReader:
                 entry.switching = False
                 if entry.request_over:
                     self._final(entry)
-            reason = _NOT_READ.get(kind, "upgrade to a protocol not decoded")
+            reason = "upgrade to a protocol not decoded"
             self._out.append(Damage("undecoded", "http1", None, event.seen, 0, "", reason))
 
     def _tunnelled(self, direction: Direction, item: Item) -> None:

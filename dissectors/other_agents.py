@@ -24,6 +24,27 @@ def grpc(view: View) -> Reading | None:
     return _reading(view, "grpc", view.path.lstrip("/")[:128] or "unreadable", Role.OTHER)
 
 
+def websocket(view: View) -> Reading | None:
+    """JSON-RPC over a WebSocket, named by what the client asks first; of a WebSocket with anything else nothing is
+    known."""
+    sides = [m for m in (view.request, view.response) if m is not None and m.websocket is not None]
+    methods = [one for side in sides for one in side.messages if one.method is not None]
+    if not methods:
+        return None
+    first = next((one for one in methods if one.method == "initialize"), methods[0])
+    method = first.method or ""
+    version = member(first.params, "protocolVersion")
+    if type(version) is int or method.startswith(CLIENT_METHODS):
+        protocol = "agent-client-protocol"
+    elif type(version) is str:
+        protocol = "mcp-websocket"
+    elif method.startswith(LANGUAGE_SERVER_METHODS) or "rootUri" in (first.params or {}):
+        return None
+    else:
+        protocol = "jsonrpc-unknown"
+    return _reading(view, protocol, method[:64], Role.OTHER)
+
+
 def agent_client_headers(view: View) -> Reading | None:
     """Rule 2."""
     for headers in (view.headers, view.answer_headers):
@@ -61,6 +82,6 @@ def _reading(view: View, protocol: str, operation: str, role: Role, phase: Phase
     reading = Reading(protocol, operation, role, phase, requests=len(view.requests))
     response = view.response
     if response is not None and response.status is not None:
-        ok = 200 <= response.status < 400
+        ok = 200 <= response.status < 400 or response.status == 101
         reading.answer = Answer(ok, response.seen, response.status, cause=None if ok else "http-status")
     return reading

@@ -64,6 +64,7 @@ def _by_error(view: View, bindings: Bindings) -> Reading | None:
 
 RULES: tuple[Rule, ...] = (
     _grpc,
+    _plain(other_agents.websocket),
     _plain(other_agents.agent_client_headers),
     oauth.read,
     a2a.card,

@@ -14,6 +14,9 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from wsproto.connection import Connection as Peer
+from wsproto.connection import ConnectionType
+from wsproto.events import BytesMessage, CloseConnection, Ping, TextMessage
 
 from hsa.dissectors.contract import C2S, S2C, Chunk, Damage, Direction, Gap, Item, Payload, Probe, Spec
 from hsa.dissectors.registry import ALL
@@ -130,6 +133,23 @@ def one_way(direction: Direction, data: st.SearchStrategy[bytes]) -> st.SearchSt
     return data.map(lambda body: [(direction, body)] if body else [])
 
 
+@st.composite
+def websockets(draw: st.DrawFn) -> list[Turn]:
+    """Frames as wsproto writes them: messages in one piece and in several, pings, the close."""
+    peers = {C2S: Peer(ConnectionType.CLIENT), S2C: Peer(ConnectionType.SERVER)}
+    turns: list[Turn] = []
+    for way, kind, text in draw(
+        st.lists(st.tuples(st.sampled_from((C2S, S2C)), st.integers(0, 3), st.text(max_size=150)), max_size=6)
+    ):
+        events: list[Any] = [TextMessage(text)]
+        if kind == 1:
+            events = [TextMessage(text, message_finished=False), Ping(b"?"), TextMessage(text)]
+        elif kind == 2:
+            events = [BytesMessage(text.encode())]
+        turns.append((way, b"".join(peers[way].send(one) for one in events)))
+    return [*turns, (C2S, peers[C2S].send(CloseConnection(1000)))]
+
+
 STREAMS: dict[str, st.SearchStrategy[list[Turn]]] = {
     "http1": talks().map(lambda talk: talk.turns),
     "http2": talks2(),
@@ -139,6 +159,7 @@ STREAMS: dict[str, st.SearchStrategy[list[Turn]]] = {
         st.tuples(st.sampled_from((C2S, S2C)), JSON_BODIES, st.sampled_from((b"\n", b"\n", b"\r\n", b"\n\n"))),
         max_size=6,
     ).map(lambda lines: [(way, b'{"jsonrpc":"2.0","id":1,"result":' + body + b"}" + end) for way, body, end in lines]),
+    "websocket": websockets(),
     "proxy": st.tuples(st.sampled_from(PROXY_HEADERS), st.binary(min_size=1, max_size=40)).map(
         lambda two: [(C2S, two[0] + two[1]), (S2C, two[1])]
     ),

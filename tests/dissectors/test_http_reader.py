@@ -485,8 +485,9 @@ def test_websocket() -> None:
     offer = request("GET", head="Connection: Upgrade\r\nUpgrade: websocket\r\n")
     accept = b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\n\r\n"
     run = Run([(C2S, offer), (S2C, accept), (C2S, b"\x81\x05hello"), (S2C, b"\x81\x02hi")])
-    assert [d.detail for d in run.damage] == ["WebSocket: not decoded yet"]
-    assert run.only.response and run.only.response.complete
+    assert [d.rule for d in run.damage] == ["RFC 6455 section 5.1", ""]
+    assert run.only.request and run.only.response and run.only.response.complete
+    assert (run.only.request.websocket, run.only.response.websocket) == (0, 1)  # the client's is not masked
 
 
 @pytest.mark.parametrize(
