@@ -15,7 +15,7 @@ from hsa.analysis.session import Operation, Session, end_of
 from hsa.dissectors.reading import Role
 
 POLLS = frozenset(("tasks/get", "GetTask", "runs.read"))
-RESUMPTIONS = frozenset(("tasks/resubscribe", "SubscribeToTask"))
+RESUMPTIONS = frozenset(("tasks/resubscribe", "SubscribeToTask", "TaskSubscription"))
 CANCELS = frozenset(("tasks/cancel", "CancelTask", "runs.cancel"))
 SENDS = frozenset(
     ("message/send", "message/stream", "SendMessage", "SendStreamingMessage", "tasks/send", "tasks/sendSubscribe")

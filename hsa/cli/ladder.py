@@ -22,6 +22,8 @@ FOLD_FROM = 4
 """So many exchanges of one kind, at least, are folded outside the handshake."""
 FOLD_HANDSHAKE_FROM = 8
 """Inside the handshake only long runs are: pages of a long listing, polling of a refused probe."""
+CALLBACKS = ("push", "push-validation")
+"""Requests that the counterpart sends to its client: their arrows run the other way."""
 TIME_WIDTH, PHASE_WIDTH = 9, 11
 NOTE_LINES = 3
 """Lines of text that a note takes at most."""
@@ -36,7 +38,7 @@ class Step(NamedTuple):
     phase: str
     text: str
     kind: str
-    """`request`, `answer`, `fold`, `mark`."""
+    """`request` (to the right), `answer` (to the left), `fold`, `mark`."""
     connection: str
 
 
@@ -199,12 +201,13 @@ def _failed(e: Row) -> bool:
 def _arrows(e: Row, start: float) -> Iterator[Step]:
     phase, connection = e["phase"] or "", f"c{e['connection']}" + (f".{e['stream']}" if e["stream"] is not None else "")
     sent, ended = _ms(e["request_start"]), _ms(e["response_end"])
+    asked, told = ("answer", "request") if e["operation"] in CALLBACKS else ("request", "answer")
     if sent is not None:
-        yield Step(sent - start, phase, f"{_request(e)}, {words.count(e['bytes_up'])} B", "request", connection)
+        yield Step(sent - start, phase, f"{_request(e)}, {words.count(e['bytes_up'])} B", asked, connection)
     if ended is not None:
-        yield Step(ended - start, phase, f"{_answer(e)}, {words.count(e['bytes_down'])} B", "answer", connection)
+        yield Step(ended - start, phase, f"{_answer(e)}, {words.count(e['bytes_down'])} B", told, connection)
     elif sent is not None and not e["complete"]:
-        yield Step(sent - start, phase, "no answer captured", "answer", connection)
+        yield Step(sent - start, phase, "no answer captured", told, connection)
 
 
 def _request(e: Row) -> str:

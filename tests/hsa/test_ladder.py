@@ -102,3 +102,9 @@ def test_where_it_stands() -> None:
     assert h["frames"] == [0, 1, 42]
     assert next(line for line in ladder(h, [], 80, "a/b.pcap") if line.startswith("in ")) == "in a/b.pcap, frames 1-42"
     assert not any(line.startswith("in ") for line in ladder(h, [], 80))
+
+
+def test_a_webhook_runs_the_other_way() -> None:
+    called = exchange(3, operation="push", phase=Phase.OTHER, target="/hooks", messages=[])
+    lines = [line for line in shown([*cold_start(), called]) if "/hooks" in line]
+    assert len(lines) == 1 and "<---" in lines[0]
