@@ -192,7 +192,9 @@ class Clients:
 
     def challenged_again(self, session: Session) -> None:
         """A folded session was asked for credentials: what it does about it will be searched for."""
-        self._worked.setdefault((session.client, session.protocol), deque(maxlen=DONE)).append(session)
+        worked = self._worked.setdefault((session.client, session.protocol), deque(maxlen=DONE))
+        if session not in worked:
+            worked.append(session)
 
     def _renewing(self, client: str, exchange: Exchange, reading: Reading) -> Session | None:
         """The session that was given its token by this server, and has not been refused."""
