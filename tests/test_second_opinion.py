@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from hsa.analysis.options import Options
-from hsa.analysis.pipeline import iter_exchanges
+from hsa.analysis.pipeline import Pipeline
 from hsa.analysis.verify import verify
 
 FIXTURES = Path(__file__).parent.parent / "fixtures"
@@ -29,6 +29,9 @@ pytestmark = [
     ],
 )
 def test_every_difference_has_a_reason(capture: Path) -> None:
-    exchanges = list(iter_exchanges([str(capture)], Options(tokenizer="none")))
-    differences, _ = verify(str(capture), 0, exchanges)
+    pipeline = Pipeline([str(capture)], Options(tokenizer="none"), keep_exchanges=True)
+    for _ in pipeline.run():
+        pass
+    pipeline.analysis()
+    differences, _ = verify(str(capture), 0, pipeline.kept())
     assert [d for d in differences if d.reason is None] == []
