@@ -550,6 +550,19 @@ class DamageFact:
     detail: str = ""
 
 
+@dataclass(slots=True)
+class Opaque:
+    """Connections to one server whose TLS was not decrypted."""
+
+    server: str
+    """Its name (SNI), else its address and port."""
+    reason: str
+    connections: int
+    bytes_up: int
+    """Of records with application data, as sent; session tickets may be among them."""
+    bytes_down: int
+
+
 @dataclass(slots=True, repr=False)
 class Analysis:
     """Everything `hsa analyze` knows about the captures."""
@@ -572,6 +585,8 @@ class Analysis:
     """LINKTYPE number to packets of a link type that is not decoded."""
     protocols_not_tcp: dict[str, int] = field(default_factory=dict)
     """Name (or number) to packets of protocols beside TCP."""
+    opaque: list[Opaque] = field(default_factory=list)
+    """TLS that was not decrypted, by server and reason, most connections first."""
     undecoded: dict[str, int] = field(default_factory=dict)
     """Reason to number of connections that were not decoded."""
     bugs: int = 0

@@ -8,6 +8,7 @@ whole dictionary through `redact.Door.clean` before anybody sees it.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -99,6 +100,7 @@ def analysis_json(analysis: Analysis, groups: Sequence[Group] | None = None, *, 
         "notes": [note_json(n) for n in analysis.notes],
         "damage": [damage_json(d) for d in analysis.damage],
         "errors": [{"file": file, "reason": reason} for file, reason in analysis.errors],
+        "opaque": [asdict(row) for row in analysis.opaque],
         "undecoded": dict(analysis.undecoded),
         "unknown_link_types": {link_type(n): count for n, count in analysis.unknown_link_types.items()},
         "protocols_not_tcp": dict(analysis.protocols_not_tcp),

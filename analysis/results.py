@@ -22,6 +22,7 @@ from hsa.analysis.model import (
     Hop,
     Metadata,
     Note,
+    Opaque,
 )
 from hsa.analysis.options import Options
 from hsa.analysis.outcome import End
@@ -346,6 +347,8 @@ class Results:
             detail = f"{row.layer}: {row.detail}" if row.layer else row.detail
             analysis.damage.append(DamageFact(row.kind, row.count, row.bytes, list(row.frames), detail))
         analysis.undecoded = dict(driver.undecoded)
+        rows = [Opaque(server, reason, *numbers) for (server, reason), numbers in driver.opaque.items()]
+        analysis.opaque = sorted(rows, key=lambda row: (-row.connections, row.server, row.reason))
         analysis.unknown_link_types = dict(driver.packets.unknown_links)
         analysis.protocols_not_tcp = dict(driver.packets.other)
         analysis.damage += self._faults

@@ -68,6 +68,11 @@ class Driver:
         return self._reader.traces
 
     @property
+    def opaque(self) -> dict[tuple[str, str], list[int]]:
+        """TLS that was not decrypted, as in `Run.opaque`."""
+        return self._run.opaque
+
+    @property
     def damage(self) -> list[DamageCount]:
         """What could not be read, by kind, layer and detail."""
         return self._damage.rows()

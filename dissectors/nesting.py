@@ -60,6 +60,8 @@ class Run:
     """Count this connection under another kind from now on."""
     secrets: KeyLog = field(default_factory=KeyLog)
     """Of TLS."""
+    opaque: dict[tuple[str, str], list[int]] = field(default_factory=dict)
+    """TLS that was not decrypted: (name or address of the server, reason) to connections and bytes up and down."""
 
 
 @dataclass(slots=True, eq=False)

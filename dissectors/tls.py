@@ -41,6 +41,9 @@ MESSAGE_BYTES = 2**18
 """Longest handshake message put together: certificate chains are shorter."""
 TRIES = 512
 """Records that may be missing in a hole: so many sequence numbers are tried."""
+NAMES_KEPT = 1_000
+OTHERS = "others"
+"""Servers of opaque connections that are told apart, and what the rest is counted under."""
 CHANGE_CIPHER, ALERT = 20, 21
 TLS_13, TLS_12 = 0x0304, 0x0303
 NO_KEY = "TLS: no key for its client random"
@@ -143,6 +146,14 @@ class TlsReader:
         facts = self._facts
         facts.reason = None if facts.decrypted else self._reason()
         if facts.reason is not None:
+            opaque = self._setting.run.opaque
+            key = (facts.server_name or str(self._setting.connection.server), facts.reason)
+            if key not in opaque and len(opaque) >= NAMES_KEPT:
+                key = (OTHERS, facts.reason)
+            row = opaque.setdefault(key, [0, 0, 0])
+            row[0] += 1
+            row[1] += facts.application_bytes[C2S]
+            row[2] += facts.application_bytes[S2C]
             self._out.append(Damage("undecoded", "tls", None, seen, 0, "", facts.reason))
 
     def _reason(self) -> str | None:

@@ -182,6 +182,11 @@ def _remarks(analysis: Analysis) -> Iterator[str]:
         yield _llm(use)
     if len(analysis["llm"]) > REASONS_SHOWN:
         yield f"LLM calls: {len(analysis['llm']) - REASONS_SHOWN} more models (--json has all)"
+    for row in analysis["opaque"][:REASONS_SHOWN]:
+        sizes = f"{words.size(row['bytes_up'])} up, {words.size(row['bytes_down'])} down"
+        yield f"encrypted: {shorten(row['server'], 48)}: {words.number('connection', row['connections'])}, {sizes}"
+    if len(analysis["opaque"]) > REASONS_SHOWN:
+        yield f"encrypted: {len(analysis['opaque']) - REASONS_SHOWN} more servers (--json has all)"
     others = {name: n for name, n in analysis["other_protocols"].items() if n}
     if others:
         yield "also seen: " + ", ".join(f"{name} {words.count(n)}" for name, n in others.items())
