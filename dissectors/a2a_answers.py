@@ -11,6 +11,7 @@ from hsa.dissectors import a2a_grpc
 from hsa.dissectors.a2a_cards import fill_card
 from hsa.dissectors.a2a_errors import VERSION_CODE, http_error
 from hsa.dissectors.answers import UNREADABLE_NOTES, clean, malformed, refusal, rpc_text, status_text, whole
+from hsa.dissectors.grpc_status import ended, failure, is_grpc
 from hsa.dissectors.http import HttpMessage, JsonRpcMessage
 from hsa.dissectors.reading import Answer, Reading, Remark
 from hsa.dissectors.view import View, load_json, member, text
@@ -96,12 +97,11 @@ def read_rest(view: View, reading: Reading) -> None:
 
 def _rest_answer(view: View, response: HttpMessage, reading: Reading) -> Answer | None:
     status = response.status
-    grpc_status = view.answer_headers.get("grpc-status")
-    if grpc_status not in (None, "0"):
-        words = view.answer_headers.get("grpc-message")
-        return Answer(
-            False, response.seen, status, cause="rpc-error", detail=clean(f"grpc-status {grpc_status} {words or ''}")
-        )
+    if is_grpc(view.request) or is_grpc(response):
+        why = failure(response)
+        if why is not None:
+            return Answer(False, response.seen, status, cause="rpc-error", detail=clean(why))
+        return Answer(True, response.seen, status) if ended(response) else None
     if response.event_stream:
         if not response.data_documents:
             return None

@@ -6,6 +6,7 @@ Source: RFC 9113 section 8.3; RFC 8441 for `:protocol`.
 from __future__ import annotations
 
 from hsa.dissectors.contract import C2S, S2C, Chunk
+from hsa.dissectors.grpc_messages import MAX_MESSAGE, PREFIX
 from hsa.dissectors.http import HttpMessage
 from hsa.dissectors.http2_events import Http2Headers
 from hsa.dissectors.http_content import Kind, codings_of, kind_of
@@ -81,6 +82,8 @@ def body_kind(message: HttpMessage, first: Chunk) -> tuple[Kind, str | None]:
         codings = "gzip"
     elif start.startswith(EVENT_STARTS):
         kind = Kind.EVENTS
+    elif first.size >= PREFIX and start[0] <= 1 and int.from_bytes(start[1:PREFIX], "big") <= MAX_MESSAGE:
+        kind = Kind.GRPC
     return kind, codings
 
 

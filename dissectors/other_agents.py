@@ -8,6 +8,8 @@ Source: agentclientprotocol.com schema v1; gRPC over HTTP2.
 
 from __future__ import annotations
 
+from hsa.dissectors.answers import clean
+from hsa.dissectors.grpc_status import failure
 from hsa.dissectors.reading import Answer, Phase, Reading, Role
 from hsa.dissectors.view import View, member
 
@@ -18,10 +20,20 @@ LANGUAGE_SERVER_METHODS = ("textDocument/", "workspace/", "window/", "client/", 
 
 
 def grpc(view: View) -> Reading | None:
-    """Rule 1, services that are not A2A's."""
+    """Rule 1, services that are not A2A's: health checks and reflection have names of their own."""
     if not view.headers.get("content-type", "").lower().startswith("application/grpc"):
         return None
-    return _reading(view, "grpc", view.path.lstrip("/")[:128] or "unreadable", Role.OTHER)
+    service = view.path.lstrip("/").partition("/")[0]
+    protocol = "grpc"
+    if service == "grpc.health.v1.Health":
+        protocol = "grpc-health"
+    elif service.startswith("grpc.reflection."):
+        protocol = "grpc-reflection"
+    reading = _reading(view, protocol, view.path.lstrip("/")[:128] or "unreadable", Role.OTHER)
+    answer, response = reading.answer, view.response
+    if answer is not None and answer.ok and response is not None and failure(response) is not None:
+        answer.ok, answer.cause, answer.detail = False, "rpc-error", clean(failure(response) or "")
+    return reading
 
 
 def websocket(view: View) -> Reading | None:

@@ -38,7 +38,7 @@ GRPC = "POST {} HTTP/1.1\nHost: a\nContent-Type: application/grpc+proto"
         (post({"protocolHash": "negotiation", "protocolSources": [], "body": ""}, path="/"), "agora", "negotiation"),
         (post({"protocolHash": None, "protocolSources": ["u"], "body": ""}, path="/"), "agora", "natural call"),
         (exchange(GRPC.format("/helloworld.Greeter/SayHello"), b"x"), "grpc", "helloworld.Greeter/SayHello"),
-        (exchange(GRPC.format("/grpc.health.v1.Health/Check"), b"x"), "grpc", "grpc.health.v1.Health/Check"),
+        (exchange(GRPC.format("/grpc.health.v1.Health/Check"), b"x"), "grpc-health", "grpc.health.v1.Health/Check"),
         (
             post(request("eth_blockNumber", 1, []), {"jsonrpc": "2.0", "id": 1, "result": "0x1"}, path="/"),
             "jsonrpc-unknown",
