@@ -8,7 +8,7 @@ where it must; else records are searched for.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from hsa.dissectors.contract import Chunk, Gap, Seen
@@ -64,16 +64,23 @@ class Records:
         self._hunted: list[Chunk] = []
         self._to_hunt = HUNT_TOTAL_BYTES
 
-    def push(self, item: Chunk) -> Iterator[Record]:
+    def push(self, item: Chunk) -> Iterable[Record]:
         """Records that end in this piece."""
         if self._hunting:
-            for chunk in self._hunt(item):
-                yield from self._cut(chunk)
-        else:
-            yield from self._cut(item)
+            return self._searched(item)
+        at = 0
+        if self.bulk and not self._left and not self._head:
+            at = self._pass_over(item, 0)
+            if at == item.size:
+                return ()
+        return self._cut(item, at)
 
-    def _cut(self, item: Chunk) -> Iterator[Record]:
-        at, size = 0, item.size
+    def _searched(self, item: Chunk) -> Iterator[Record]:
+        for chunk in self._hunt(item):
+            yield from self._cut(chunk)
+
+    def _cut(self, item: Chunk, at: int = 0) -> Iterator[Record]:
+        size = item.size
         while at < size:
             if self._left == 0:
                 if not self._head:
