@@ -69,6 +69,25 @@ def test_three_bindings_of_the_node_sdk() -> None:
     assert [(h.transport, h.tasks.operations) for h in handshakes] == [("jsonrpc", 3), ("http+json", 3), ("grpc", 3)]
 
 
+def test_a_front_with_tls_and_http2_and_its_plain_back() -> None:
+    """`front-client.py` through nginx, captured on all interfaces: each session once, on two legs."""
+    analysis = hsa.analyze(str(FOREIGN / "front-back.pcapng"), tokenizer="none")
+    handshakes = analysis.handshakes
+    assert [(h.client_name, h.outcome, h.round_trips, h.connections, h.tasks.operations) for h in handshakes] == [
+        ("by-hand", "ready", 3, 1, 2),
+        ("by-hand", "ready", 3, 1, 1),
+    ]
+    for h in handshakes:
+        assert [hop.server for hop in h.hops] == ["127.0.0.1:9443", "127.0.0.1:9300"]
+        assert [hop.round_trips for hop in h.hops] == [3, 3]
+        assert h.tls_ms is not None and h.attribution == "exact"
+        front, back = (hop.time_to_ready_ms or 0.0 for hop in h.hops)
+        assert front > back
+        assert not {"retransmissions", "capture-duplicates"} & {note.kind for note in h.notes}
+    legs = [(e.http, e.tls is not None, e.hop) for e in hsa.exchanges(str(FOREIGN / "front-back.pcapng"))]
+    assert legs.count(("2", True, 0)) == legs.count(("1.1", False, 1)) == 11
+
+
 def test_a2a_clients_of_one_node_process() -> None:
     """`a2a-echo.mjs`: each client fetches the card and sends a message twice, once over a stream."""
     handshakes = hsa.analyze(str(FOREIGN / "a2a-node.pcap"), tokenizer="none").handshakes
