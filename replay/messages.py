@@ -82,16 +82,27 @@ def exchanges_of(recording: Recording) -> Iterator[Recorded]:
                 links.setdefault(exchange.link, []).append(exchange)
         for link, own in links.items():
             stream = session.streams.get(link)
-            if stream is None or stream.data is None or stream.holes or own[0].http not in ("1.0", "1.1"):
+            if stream is None or stream.data is None or stream.holes:
                 continue
-            pairs = list(_pairs(stream))
+            pairs = _by_place(stream, own[0].http)
             for exchange in own:
-                if exchange.order < len(pairs):
-                    request, response = pairs[exchange.order]
-                    if request.method == exchange.method:
-                        _time_events(response, exchange)
-                        found.append(Recorded(exchange, session, request, response))
+                place = exchange.order if exchange.stream is None else exchange.stream
+                request, response = pairs.get(place, (None, None))
+                if request is not None and request.method == exchange.method:
+                    _time_events(response, exchange)
+                    found.append(Recorded(exchange, session, request, response))
         yield from sorted(found, key=lambda r: r.exchange.serial)
+
+
+def _by_place(stream: Stream, http: str) -> dict[int, tuple[Request, Response | None]]:
+    """Requests and responses of a connection by their position on it, over HTTP/2 by their stream."""
+    if http in ("1.0", "1.1"):
+        return dict(enumerate(_pairs(stream)))
+    if http != "2":
+        return {}
+    from hsa.replay.messages_http2 import pairs_http2
+
+    return {number: (request, response) for number, request, response in pairs_http2(stream)}
 
 
 def _pairs(stream: Stream) -> Iterator[tuple[Request, Response | None]]:
@@ -127,7 +138,7 @@ def _request(data: bytes) -> tuple[Request | None, bytes]:
     if head is None:
         return None, b""
     text = Request(head.method.decode(), head.target.decode("latin-1"), _headers(head.headers), bytes(body))
-    text.body = _plain(text.headers, text.body)
+    text.body = plain(text.headers, text.body)
     return text, bytes(reader.trailing_data[0])
 
 
@@ -155,14 +166,14 @@ def _response(data: bytes, request: Request) -> tuple[Response | None, bytes]:
     if head is None:
         return None, behind
     headers = _headers(head.headers)
-    return Response(head.status_code, headers, _plain(headers, bytes(body))), behind
+    return Response(head.status_code, headers, plain(headers, bytes(body))), behind
 
 
 def _headers(raw: Iterable[tuple[bytes, bytes]]) -> Headers:
     return [(bytes(name).decode("latin-1").lower(), bytes(value).decode("latin-1")) for name, value in raw]
 
 
-def _plain(headers: Headers, body: bytes) -> bytes:
+def plain(headers: Headers, body: bytes) -> bytes:
     """A body without its content coding; as it is where that cannot be taken off. The header goes with it."""
     coding = next((value for name, value in headers if name == "content-encoding"), None)
     decoder = None if coding is None else decoder_for(coding, BODY_BYTES)

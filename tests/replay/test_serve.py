@@ -61,14 +61,28 @@ def test_the_real_client_does_its_handshake_and_a_task(name: str) -> None:
     pytest.importorskip("mcp")
     from hsa.capture.generate.cells import CELLS as KNOWN
     from hsa.capture.generate.errand import Errand
-    from hsa.capture.generate.processes import contacts
+    from hsa.capture.generate.processes import client, contacts
 
     cell = KNOWN[{"s1.mcp-modern-server1": "s1.mcp-modern"}.get(name, name)]
     with serving(f"recorded/{name}.pcap", fast=True) as (urls, served):
         errand = Errand(cell, urls[0], direct=urls[0], runs=2)
-        _, told = contacts(sys.executable, errand, lambda outcome: None, nullcontext(), {})
+        _, told = contacts(client(sys.executable), errand, lambda outcome: None, nullcontext(), {})
     assert [(record["outcome"], record["task"]) for record in told] == [("ready", "ok")] * 2, told
     assert all(each.exchange is not None for each in served if each.operation != "notifications/cancelled")
+
+
+@pytest.mark.parametrize("name", ["h2.a2a", "h2.mcp-legacy"])
+def test_a_counterpart_recorded_over_http2_answers_over_http1(name: str) -> None:
+    """The same client, which does not speak HTTP/2 in clear text."""
+    pytest.importorskip("mcp")
+    from hsa.capture.generate.cells import CELLS as KNOWN
+    from hsa.capture.generate.errand import Errand
+    from hsa.capture.generate.processes import client, contacts
+
+    with serving(f"replay/{name}.local.pcapng.gz", fast=True) as (urls, _):
+        errand = Errand(KNOWN[f"s1.{name[3:]}"], urls[0], direct=urls[0], runs=1)
+        _, told = contacts(client(sys.executable), errand, lambda outcome: None, nullcontext(), {})
+    assert [(record["outcome"], record["task"]) for record in told] == [("ready", "ok")], told
 
 
 def post(url: str, document: Any, **headers: str) -> tuple[int, Any]:
