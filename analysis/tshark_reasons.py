@@ -104,6 +104,18 @@ def _out_of_order(case: Case) -> bool:
     return link is not None and (link.out_of_order > 0 or link.retransmissions > 0)
 
 
+def _upgraded(case: Case) -> bool:
+    if case.ours is not None:
+        return case.ours.stream == 1 and case.ours.http != "2"
+    response = case.theirs.response if case.theirs is not None else None
+    return response is not None and response.status == 101
+
+
+def _promised(case: Case) -> bool:
+    ours = case.ours
+    return ours is not None and ours.stream is not None and ours.stream % 2 == 0 and case.field in ("method", "target")
+
+
 REFUSALS = (400, 505)
 """How servers answer what is no HTTP/1."""
 
@@ -121,6 +133,10 @@ REASONS: dict[str, Reason] = {
         "one of several requests in a packet is a HEAD: tshark takes what follows its answer for a body",
         _pipelined_head,
     ),
+    "h2c": Reason(
+        "the request came by HTTP/1.1 and was answered on stream 1 of HTTP/2: tshark does not join the two", _upgraded
+    ),
+    "promised": Reason("tshark shows a promised request on the stream that promised it", _promised),
     "no-http": Reason(
         "what the client sent is no HTTP/1 request: hsa reads neither it nor how it was refused", _no_http
     ),
