@@ -28,6 +28,8 @@ IPV6_ONLY = 229
 
 IPV4_TYPE, IPV6_TYPE, ARP_TYPE = 0x0800, 0x86DD, 0x0806
 VLAN_TYPES = (0x8100, 0x88A8, 0x9100, 0x9200)
+MPLS_TYPES, PPPOE_TYPE = (0x8847, 0x8848), 0x8864
+MAX_LABELS = 8
 MAX_TAGS = 4
 """Deeper stacks of VLAN tags are not seen in practice; a bound for hostile input."""
 
@@ -187,13 +189,54 @@ def _typed(
         end[tagged] += 4
         tagged = np.isin(kind, VLAN_TYPES)
     is4, is6 = kind == IPV4_TYPE, kind == IPV6_TYPE
-    version[rows] = np.where(is4, 4, np.where(is6, 6, 0))
-    start[rows] = at + end
+    found = np.where(is4, 4, np.where(is6, 6, 0)).astype(np.int8)
+    where = at + end
+    if not (is4 | is6).all():
+        _shimmed(data, kind, found, where, at + left)
+    version[rows] = found
+    start[rows] = where
     vlan[rows] = ids
-    rest = kind[~(is4 | is6)]
+    rest = kind[found == 0]
     if len(rest):
         for value, times in zip(*np.unique(rest, return_counts=True), strict=True):
             _count(other, _type_name(int(value)), int(times))
+
+
+def _shimmed(data: Bytes, kind: Int64, version: NDArray[np.int8], where: Int64, stop: Int64) -> None:
+    """MPLS labels (RFC 3032) and PPPoE sessions (RFC 2516) between Ethernet and IP: fills `version`, moves `where`."""
+    labelled = np.flatnonzero(np.isin(kind, MPLS_TYPES))
+    if len(labelled):
+        version[labelled], where[labelled] = under_labels(data, where[labelled], stop[labelled])
+    session = np.flatnonzero(kind == PPPOE_TYPE)
+    if len(session):
+        protocol = data.be(where[session] + 6, ">u2")
+        whole = stop[session] - where[session] >= 28
+        version[session] = np.where(whole & (protocol == 0x0021), 4, np.where(whole & (protocol == 0x0057), 6, 0))
+        where[session] += 8
+
+
+def under_labels(data: Bytes, where: Int64, stop: Int64) -> tuple[NDArray[np.int8], Int64]:
+    """(IP version or 0, where the header begins) under a stack of MPLS labels."""
+    where = where.copy()
+    going = np.arange(len(where))
+    for _ in range(MAX_LABELS):
+        word = data.be(where[going], ">u4")
+        where[going] += 4
+        going = going[(word >> 8 & 1 == 0) & (where[going] < stop[going])]
+        if not len(going):
+            break
+    nibble = data.be(where, "u1") >> 4
+    good = np.isin(nibble, (4, 6)) & (stop - where >= 20)
+    good[going] = False
+    return np.where(good, nibble, 0).astype(np.int8), where
+
+
+def inner_ethernet(data: Bytes, at: Int64, left: Int64) -> tuple[NDArray[np.int8], Int64, Int32]:
+    """(IP version or 0, where its header begins, VLAN ids) of Ethernet frames inside other packets."""
+    n = len(at)
+    version, start, vlan = np.zeros(n, np.int8), at.copy(), np.full(n, -1, np.int32)
+    _typed(data, np.arange(n), at, left, 12, 14, version, start, vlan, {})
+    return version, start, vlan
 
 
 def _type_name(value: int) -> str:

@@ -28,6 +28,7 @@ from hsa.dissectors.ip import (
     mix,
 )
 from hsa.dissectors.link import Bytes, network
+from hsa.dissectors.tunnels import MAX_DEPTH, peel
 
 FIN, SYN, RST, PSH, ACK = 1, 2, 4, 8, 16
 
@@ -200,24 +201,59 @@ class PacketDecoder:
             if len(versions) > 1:
                 start, have, wire = start[rows], have[rows], wire[rows]
             wire = np.maximum(wire, have)
-            if version == 4:
-                ip = ipv4(data, rows, start, have, wire)
-            else:
-                ip = ipv6(data, rows, start, have, wire, self.addresses)
-            whole = ip.fragment < 0
-            tcp = (ip.protocol == TCP) & whole
-            end = start + have
-            if bool(tcp.all()):
-                columns.append(self._tcp(records, data, 0, ip, end, found.vlan))
-                continue
-            if tcp.any():
-                columns.append(self._tcp(records, data, 0, _take(ip, tcp), end[tcp], found.vlan))
-            self._others(records, data, ip, end, refusals, ~tcp & whole)
-            if not whole.all():
-                columns.extend(self._join(records, data, ip, end, np.flatnonzero(~whole), found.vlan, extra))
+            self._layer(records, data, version, rows, start, have, wire, found.vlan, columns, refusals, extra, 0)
         packets = _gather(records, columns, bytes(extra), self.addresses, refusals)
         self.tcp += len(packets)
         return packets
+
+    def _layer(
+        self,
+        records: Records,
+        data: Bytes,
+        version: int,
+        rows: NDArray[np.intp],
+        start: Int64,
+        have: Int64,
+        wire: Int64,
+        vlan: Int32,
+        columns: list[dict[str, NDArray[Any]]],
+        refusals: list[Refusal],
+        extra: bytearray,
+        depth: int,
+    ) -> None:
+        """IP packets that begin at `start`, of one version, and what is tunnelled in them."""
+        if version == 4:
+            ip = ipv4(data, rows, start, have, wire)
+        else:
+            ip = ipv6(data, rows, start, have, wire, self.addresses)
+        whole = ip.fragment < 0
+        tcp = (ip.protocol == TCP) & whole
+        end = start + have
+        if bool(tcp.all()):
+            columns.append(self._tcp(records, data, 0, ip, end, vlan))
+            return
+        if tcp.any():
+            columns.append(self._tcp(records, data, 0, _take(ip, tcp), end[tcp], vlan))
+        rest = ~tcp & whole
+        inner = peel(data, ip, end, rest) if depth < MAX_DEPTH else None
+        if inner is not None:
+            rest[inner.at] = False
+            self._count("tunnelled", len(inner.at))
+            stop = np.maximum(ip.start + ip.length, end)[inner.at]
+            for kind in (4, 6):
+                of = inner.version == kind
+                if of.any():
+                    begin, at = inner.start[of], inner.at[of]
+                    tags = np.full(len(records), -1, np.int32)
+                    tags[ip.rows[at]] = inner.vlan[of]
+                    got = end[at] - begin
+                    self._layer(
+                        records, data, kind, ip.rows[at], begin, got, np.maximum(stop[of] - begin, got), tags, columns,
+                        refusals, extra, depth + 1,
+                    )  # fmt: skip
+        self._others(records, data, ip, end, refusals, rest)
+        if not whole.all():
+            columns.extend(self._join(records, data, ip, end, np.flatnonzero(~whole), vlan, extra))
 
     def close(self) -> None:
         """Nothing more comes."""
@@ -371,24 +407,34 @@ class PacketDecoder:
                 self._count("ip fragment", 1)
                 continue
             body, original = done
-            if protocol != TCP:
-                self._count(PROTOCOL_NAMES.get(protocol, f"ip protocol {protocol}"), 1)
-                continue
             joined = _take(ip, np.array([i]))
             joined.start = np.zeros(1, np.int64)
-            joined.length = np.array([len(body)], np.int64)
-            columns = self._tcp(
-                records,
-                Bytes(memoryview(body)),
-                len(records.data) + len(extra),
-                joined,
-                np.array([len(body)], np.int64),
-                vlan,
-            )
+            joined.length = stop = np.array([len(body)], np.int64)
+            inside = Bytes(memoryview(body))
+            if protocol != TCP:
+                carried = self._carried(inside, joined, stop)
+                if carried is None:
+                    self._count(PROTOCOL_NAMES.get(protocol, f"ip protocol {protocol}"), 1)
+                    continue
+                self._count("tunnelled", 1)
+                joined = carried
+            columns = self._tcp(records, inside, len(records.data) + len(extra), joined, stop, vlan)
             extra += body
             columns["original"] = np.full(len(columns["rows"]), original, np.int64)
             columns["damage"] = columns["damage"] | DAMAGE_FRAGMENTS
             yield columns
+
+    def _carried(self, data: Bytes, ip: Datagrams, stop: Int64) -> Datagrams | None:
+        """The TCP packet that a datagram put together from fragments carries in a tunnel; None when it does not."""
+        inner = peel(data, ip, stop, np.ones(1, np.bool_))
+        if inner is None:
+            return None
+        size = stop - inner.start
+        if inner.version[0] == 4:
+            found = ipv4(data, ip.rows, inner.start, size, size)
+        else:
+            found = ipv6(data, ip.rows, inner.start, size, size, self.addresses)
+        return found if found.protocol[0] == TCP and found.fragment[0] < 0 else None
 
     def _count(self, name: str, times: int) -> None:
         self.other[name] = self.other.get(name, 0) + times
