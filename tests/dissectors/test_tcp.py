@@ -595,6 +595,10 @@ def alternating(said: list[tuple[bool, bytes]]) -> list[tuple[int, bytes | int]]
     return out
 
 
+LATE_PACKETS = min(reassembly.LOST_PACKETS, reassembly.GIVE_UP_PACKETS) // 4
+"""How many packets may overtake one: a hole is given up after so many, and each packet may fill another one's."""
+
+
 def copies_and_order(base: object, seed: int, rows: int) -> None:
     """Copies, retransmissions and reordering within a window leave every byte and the order of turns."""
     talk = build(base)  # type: ignore[arg-type]
@@ -606,9 +610,12 @@ def copies_and_order(base: object, seed: int, rows: int) -> None:
             frames.append(copy(frame, rng.randrange(900) * US, ttl=63))
         if rng.random() < 0.1:
             frames.append(again(frame, 250 * MS, ip_id=rng.randrange(10_000, 60_000)))
-    for frame in frames:
-        if frame.data and rng.random() < 0.2:
-            frame.t += rng.randrange(2000) * US
+    frames.sort(key=lambda f: f.t)
+    times = [frame.t for frame in frames]
+    for i, frame in enumerate(frames):
+        if frame.data and rng.random() < 0.2:  # so late that few packets go by: beyond, a hole is given up
+            latest = times[min(i + LATE_PACKETS, len(times) - 1)]
+            frame.t = min(frame.t + rng.randrange(2000) * US, max(frame.t, latest))
     frames.sort(key=lambda f: f.t)
     (seen,), _, _ = run(frames, rows)
     assert seen.steps == alternating(base[0])  # type: ignore[index]
