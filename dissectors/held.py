@@ -13,9 +13,11 @@ LOOK_BYTES = 4096
 class Held:
     """What came so far."""
 
-    __slots__ = ("_first", "_size", "items")
+    __slots__ = ("_first", "_mid_start", "_size", "items")
 
-    def __init__(self) -> None:
+    def __init__(self, mid_start: tuple[bool, bool] = (False, False)) -> None:
+        """`mid_start`: directions whose beginning is missing."""
+        self._mid_start = mid_start
         self.items: list[tuple[Direction, Item]] = []
         self._first = [b"", b""]
         self._size = 0
@@ -29,11 +31,15 @@ class Held:
         if len(self._first[direction]) < HELD_BYTES:
             self._first[direction] += item.read(0, min(item.size, LOOK_BYTES))
             if direction is C2S:
-                kind = kind_of(C2S, self._first[C2S], True)
+                kind = kind_of(C2S, self._first[C2S], not self._mid_start[C2S])
                 if kind is not None:
                     return kind
         return (self.last_look() or OTHER) if self._size > HELD_BYTES else None
 
     def last_look(self) -> str | None:
         """Kind of the stream as the server's bytes alone tell it, when the client's were not captured."""
-        return kind_of(S2C, self._first[S2C], True) if self._first[S2C] and not self._first[C2S] else None
+        return (
+            kind_of(S2C, self._first[S2C], not self._mid_start[S2C])
+            if self._first[S2C] and not self._first[C2S]
+            else None
+        )

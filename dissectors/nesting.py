@@ -82,12 +82,12 @@ class Setting:
     """The exchange that changed the protocol to this one; it is open until this stream's reader says otherwise."""
 
     def inside(self, **changes: object) -> Setting:
-        """The same for a stream one level deeper, with changes."""
-        return replace(self, depth=self.depth + 1, mid_start=(False, False), **changes)  # type: ignore[arg-type]
+        """The same for a stream one level deeper, with changes; it is seen from its beginning unless they say other."""
+        return replace(self, **{"depth": self.depth + 1, "mid_start": (False, False), **changes})  # type: ignore[arg-type]
 
 
 class Nested:
-    """A stream inside another one, from its first byte."""
+    """A stream inside another one, from the first byte seen."""
 
     __slots__ = ("_held", "_layer", "_naming", "_reader", "_setting", "_where")
 
@@ -98,7 +98,7 @@ class Nested:
         self._layer = layer
         self._where = where
         self._naming = naming
-        self._held: Held | None = Held()
+        self._held: Held | None = Held(setting.mid_start)
         self._reader: Reader | None = None
 
     def push(self, direction: Direction, item: Item) -> list[Output]:

@@ -4,8 +4,8 @@ Strategy: records of both directions are cut apart (`tls_records`); hellos say w
 secrets of the ClientHello's random (`tls_keylog`) records are opened (`tls_suites`), and what they hold goes to the
 stream inside, each byte with the place of its record. TLS 1.3 changes keys on the way (early data, handshake,
 application, KeyUpdate): the keys of a direction stand in a row, and a record that the present one does not open is
-tried with the next. A record that cannot be opened is a hole in the stream inside. The facts are noted with keys and
-without.
+tried with the next (`tls_keys`). A record that cannot be opened is a hole in the stream inside, and so is one that was
+not seen: the numbers of those that open tell. The facts are noted with keys and without.
 
 Sources: RFC 8446, RFC 5246, RFC 7366; SSLKEYLOGFILE format (RFC 9850).
 """
@@ -32,15 +32,16 @@ from hsa.dissectors.tls_hello import (
     read_hello,
 )
 from hsa.dissectors.tls_keylog import Secrets
+from hsa.dissectors.tls_keys import Keys
 from hsa.dissectors.tls_records import APPLICATION, HANDSHAKE, Record, Records
-from hsa.dissectors.tls_suites import SUITES, Agreed12, Opener, Opener13, Suite, next_secret, openers_12
+from hsa.dissectors.tls_suites import SUITES, Agreed12, Opener, Opener13, Suite, openers_12
 
 HELD_BYTES = 256 * 1024
 """Bytes of a direction that wait for the other one's hello."""
 MESSAGE_BYTES = 2**18
 """Longest handshake message put together: certificate chains are shorter."""
-TRIES = 512
-"""Records that may be missing in a hole: so many sequence numbers are tried."""
+RECORD_BYTES = 256
+"""What a record that waits counts for, beside its body: records may be empty."""
 NAMES_KEPT = 1_000
 OTHERS = "others"
 """Servers of opaque connections that are told apart, and what the rest is counted under."""
@@ -52,8 +53,8 @@ NO_HELLO = "TLS: its ClientHello cannot be read"
 HANDSHAKE_ONLY = "TLS: the key log has its handshake secrets only"
 BAD_TAG = "TLS: its secrets do not open it (bad tag)"
 ONE_SIDED = "TLS: one hello was not captured"
-OVERHEAD = 17
-"""Tag and content type of a TLS 1.3 record."""
+ALL = 2**62
+"""Records told to be missing by a hole that may hide any number."""
 
 
 @dataclass(slots=True, eq=False)
@@ -62,21 +63,20 @@ class _Side:
 
     direction: Direction
     records: Records
-    keys: list[Opener] = field(default_factory=list)
-    """In the order of their use."""
-    at: int = 0
-    """The one in use."""
+    keys: Keys = field(default_factory=Keys)
     sealed: bool = False
     """Its records are encrypted from here on."""
-    messages: bytes = b""
+    messages: bytearray = field(default_factory=bytearray)
     """Start of a handshake message that goes on."""
     waiting: list[Record] = field(default_factory=list)
     """Encrypted records from before the server's hello."""
     waiting_bytes: int = 0
     opened: bool = False
     """Application data of it was decrypted."""
-    lost: bool = False
-    """Records may be missing before the next."""
+    told: int = 0
+    """Records since the last that was opened of which the stream inside knows that they are missing."""
+    late: bool = False
+    """The stream inside begins behind a hole."""
 
 
 class TlsReader:
@@ -97,7 +97,6 @@ class TlsReader:
         self._held: list[Item] = []
         self._held_bytes = 0
         self._inner: Nested | None = None
-        self._bad_tags = 0
         self._out: list[Output] = []
         self._openers_12: tuple[Opener, Opener] | None = None
 
@@ -126,6 +125,9 @@ class TlsReader:
                 self._release()
             if self._server is None and self._hello is not None:
                 self._late = True
+            for side in self._sides if self._inner is not None else ():
+                if side.keys.unsure or side.records.unsure:
+                    self._hole(side, -1, seen, ALL)
         if self._inner is not None:
             self._out += self._inner.end(direction, how, seen)
         if direction is None:
@@ -181,9 +183,13 @@ class TlsReader:
         side = self._sides[direction]
         if isinstance(item, Gap):
             record = side.records.gap(item)
-            side.messages = b""
+            side.messages.clear()
             if record is not None:
                 self._record(side, record)
+            elif side.records.lost:
+                side.keys.unsure = True
+                if side.keys.begun:
+                    self._hole(side, -1, item.seen, ALL)
             return
         records = side.records
         for record in records.push(item):
@@ -196,14 +202,14 @@ class TlsReader:
     def _record(self, side: _Side, record: Record) -> None:
         facts = self._facts
         facts.records[side.direction] += 1
-        side.lost = side.lost or record.unsure
+        side.keys.unsure = side.keys.unsure or record.unsure
         if record.kind == APPLICATION:
             self._sealed(side, record)
         elif record.kind == CHANGE_CIPHER:
             if self._version and self._version < TLS_13:
                 side.sealed = True
                 if self._openers_12 is not None:
-                    side.keys, side.at = [self._openers_12[side.direction]], 0
+                    side.keys.put([self._openers_12[side.direction]], before=1)
         elif side.sealed and self._version < TLS_13:
             self._sealed(side, record)
         elif record.body is not None:
@@ -222,24 +228,32 @@ class TlsReader:
         """An encrypted record."""
         facts = self._facts
         if side.direction is C2S and self._server is None and self._hello is not None and not self._late:
-            side.waiting_bytes += record.size
+            side.waiting_bytes += record.size + RECORD_BYTES
             if side.waiting_bytes <= HELD_BYTES:
                 side.waiting.append(record)
-                return
-        if record.broken or record.body is None:
-            if side.keys:
-                side.keys[side.at].sequence += 1
-                if side.opened:
-                    self._hole(side, record)
-            self._count_sealed(side, record)
+            else:
+                self._count_sealed(side, record)
             return
-        found = self._open(side, record)
+        keys = side.keys
+        if not keys and self._openers_12 is not None:  # ChangeCipherSpec was not seen
+            keys.put([self._openers_12[side.direction]], before=1)
+            keys.unsure = True
+        found = None
+        if record.broken or record.body is None:
+            keys.skip()
+        else:
+            found = keys.open(record)
         if found is None:
             self._count_sealed(side, record)
-            if side.opened:
-                self._bad_tags += 1
-                self._hole(side, record)
+            if not keys:
+                self._hole(side, -1, record.seen, ALL)
+            elif keys.begun and (record.kind == APPLICATION or self._version == TLS_13):
+                self._hole(side, keys.holds(record.size), record.seen, 1)
             return
+        told = found[0] == APPLICATION or keys.final
+        if told and (keys.missed > side.told or (keys.moved and side.opened)):
+            self._hole(side, -1, record.seen, keys.missed)
+        side.told = 0
         kind, text = found
         if kind == APPLICATION:
             side.opened = facts.decrypted = True
@@ -284,55 +298,38 @@ class TlsReader:
 
     # ------------------------------------------------------------------ opening
 
-    def _open(self, side: _Side, record: Record) -> tuple[int, bytes] | None:
-        assert record.body is not None
-        for place in range(side.at, len(side.keys)):
-            opener = side.keys[place]
-            found = opener.open(record.kind, record.version, record.body)
-            if found is None and side.lost:
-                found = self._searched(opener, record)
-            if found is not None:
-                side.at, side.lost = place, False
-                return found
-        return None
-
-    def _searched(self, opener: Opener, record: Record) -> tuple[int, bytes] | None:
-        """After a hole: the record is one of the next ones."""
-        assert record.body is not None
-        begin = opener.sequence
-        for ahead in range(1, TRIES):
-            opener.sequence = begin + ahead
-            found = opener.open(record.kind, record.version, record.body)
-            if found is not None:
-                return found
-        opener.sequence = begin
-        return None
-
-    def _hole(self, side: _Side, record: Record) -> None:
-        self._inside(side.direction, Gap(max(1, record.size - OVERHEAD), record.seen))
+    def _hole(self, side: _Side, size: int, seen: Seen, records: int) -> None:
+        """So many records, with so many bytes in them, are missing in the stream inside."""
+        if self._inner is None:
+            side.late = True
+        elif side.told < ALL and size:
+            side.told += records
+            self._out += self._inner.push(side.direction, Gap(size, seen))
 
     def _inside(self, direction: Direction, item: Item) -> None:
         if self._inner is None:
             setting = self._setting
             named = setting.connection.kind == "tls"
-            self._inner = Nested(setting.inside(), "tls", where=" (in TLS)", naming=named)
+            up, down = self._sides
+            inside = setting.inside(mid_start=(up.late, down.late))
+            self._inner = Nested(inside, "tls", where=" (in TLS)", naming=named)
         self._out += self._inner.push(direction, item)
 
     # ------------------------------------------------------------------ handshake
 
     def _messages(self, side: _Side, body: bytes, seen: Seen) -> None:
-        data = side.messages + body
-        at = 0
-        while at + 4 <= len(data):
-            size = int.from_bytes(data[at + 1 : at + 4], "big")
+        data = side.messages
+        data += body
+        while len(data) >= 4:
+            size = int.from_bytes(data[1:4], "big")
             if size > MESSAGE_BYTES:
-                side.messages = b""
+                data.clear()
                 return
-            if at + 4 + size > len(data):
-                break
-            self._message(side, data[at], data[at + 4 : at + 4 + size], seen)
-            at += 4 + size
-        side.messages = data[at:]
+            if 4 + size > len(data):
+                return
+            kind, message = data[0], bytes(data[4 : 4 + size])
+            del data[: 4 + size]
+            self._message(side, kind, message, seen)
 
     def _message(self, side: _Side, kind: int, body: bytes, seen: Seen) -> None:
         facts = self._facts
@@ -353,11 +350,9 @@ class TlsReader:
             elif facts.subject is None:
                 facts.subject = certificate_subject(body, self._version)
         elif kind == FINISHED and self._version == TLS_13:
-            side.at = max(side.at, len(side.keys) - 1)
-        elif kind == KEY_UPDATE and side.keys:
-            opener = side.keys[side.at]
-            if isinstance(opener, Opener13):
-                side.keys[side.at] = Opener13(opener.suite, next_secret(opener.secret, opener.suite))
+            side.keys.advance()
+        elif kind == KEY_UPDATE:
+            side.keys.update()
 
     def _client_hello(self, body: bytes) -> None:
         hello = read_hello(CLIENT_HELLO, body)
@@ -411,6 +406,7 @@ class TlsReader:
         waiting, up.waiting = up.waiting, []
         for record in waiting:
             self._sealed(up, record)
+        up.keys.unsure = up.keys.unsure or up.waiting_bytes > HELD_BYTES
 
     def _make_keys(self, client: Hello, server: Hello, suite: Suite, secrets: Secrets) -> None:
         if self._version == TLS_13:
@@ -418,7 +414,7 @@ class TlsReader:
                 labels = [f"{name}_HANDSHAKE_TRAFFIC_SECRET", f"{name}_TRAFFIC_SECRET_0"]
                 if side.direction is C2S and self._facts.early_data:
                     labels.insert(0, "CLIENT_EARLY_TRAFFIC_SECRET")
-                side.keys = [Opener13(suite, secrets[label]) for label in labels if secrets.get(label)]
+                side.keys.put([Opener13(suite, secrets[label]) for label in labels if secrets.get(label)])
         elif self._version == TLS_12 and secrets.get("CLIENT_RANDOM"):
             agreed = Agreed12(suite, client.random, server.random, 22 in server.extensions)
             self._openers_12 = openers_12(agreed, secrets["CLIENT_RANDOM"])

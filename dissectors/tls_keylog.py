@@ -13,13 +13,12 @@ from collections.abc import Callable, Iterable
 MAX_RANDOMS = 1_000_000
 """Connections whose secrets are kept."""
 _LINE = re.compile(rb"(?m)^[ \t]*([A-Z0-9_]{1,64})[ \t]+([0-9a-fA-F]{64})[ \t]+([0-9a-fA-F]{32,256})[ \t]*\r?$")
-LABELS = frozenset(
-    (
-        *("CLIENT_RANDOM", "CLIENT_HANDSHAKE_TRAFFIC_SECRET", "SERVER_HANDSHAKE_TRAFFIC_SECRET"),
-        *("CLIENT_TRAFFIC_SECRET_0", "SERVER_TRAFFIC_SECRET_0", "CLIENT_EARLY_TRAFFIC_SECRET"),
-    )
+LABELS = (
+    *("CLIENT_RANDOM", "CLIENT_HANDSHAKE_TRAFFIC_SECRET", "SERVER_HANDSHAKE_TRAFFIC_SECRET"),
+    *("CLIENT_TRAFFIC_SECRET_0", "SERVER_TRAFFIC_SECRET_0", "CLIENT_EARLY_TRAFFIC_SECRET"),
 )
 """Labels that decrypt something; all others are passed over."""
+_NAMES = {label.encode(): label for label in LABELS}
 
 Secrets = dict[str, bytes]
 """Label to secret."""
@@ -47,9 +46,10 @@ class KeyLog:
     def add(self, log: bytes) -> None:
         """Take in a key log."""
         known = self._secrets
-        for label, random, secret in _LINE.findall(log):
-            name = label.decode()
-            if name not in LABELS:
+        for line in _LINE.finditer(log):
+            label, random, secret = line.groups()
+            name = _NAMES.get(label)
+            if name is None:
                 continue
             key = bytes.fromhex(random.decode())
             found = known.get(key)

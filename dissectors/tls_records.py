@@ -64,6 +64,16 @@ class Records:
         self._hunted: list[Chunk] = []
         self._to_hunt = HUNT_TOTAL_BYTES
 
+    @property
+    def lost(self) -> bool:
+        """Records may be missing here."""
+        return self._unsure
+
+    @property
+    def unsure(self) -> bool:
+        """Records, or bytes of the one in progress, may be missing here."""
+        return self._unsure or self._broken
+
     def push(self, item: Chunk) -> Iterable[Record]:
         """Records that end in this piece."""
         if self._hunting:
@@ -101,9 +111,12 @@ class Records:
                 if not 20 <= head[0] <= 23 or head[1] != 3 or length > MAX_BODY:
                     self.skipped += 5
                     self._lose()
-                    for chunk in self._hunt(item.cut(at)) if at < size else ():
-                        yield from self._cut(chunk)
-                    return
+                    found = self._hunt(item.cut(at)) if at < size else ()
+                    if not found:
+                        return
+                    (item,) = found  # nothing was held before it
+                    at, size = 0, item.size
+                    continue
                 self._left = length
                 self._parts = [] if self.keep or head[0] != APPLICATION else None
                 if length == 0:
@@ -185,7 +198,7 @@ class Records:
                 continue
             if behind + 3 > len(data) and behind != len(data) and at:
                 continue
-            self._hunting, self._to_hunt = False, HUNT_TOTAL_BYTES
+            self._hunting = False
             chunks, self._hunted = self._hunted, []
             self.skipped += at
             found: list[Chunk] = []

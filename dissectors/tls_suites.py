@@ -77,6 +77,10 @@ class Opener(Protocol):
         """(content type, plaintext) of the record `sequence`; None when its tag is wrong. Counts it when it opened."""
         ...
 
+    def holds(self, size: int) -> int:
+        """Bytes of content in a record whose body has this size; -1 when that cannot be told."""
+        ...
+
 
 def expand_label(secret: bytes, label: str, length: int, schedule: str) -> bytes:
     """HKDF-Expand-Label with an empty context (RFC 8446 section 7.1)."""
@@ -108,12 +112,14 @@ def _aead(cipher: str, key: bytes) -> Any:
 class Opener13:
     """Records of TLS 1.3 under one traffic secret."""
 
-    __slots__ = ("_aead", "_iv", "_tag", "secret", "sequence", "suite")
+    __slots__ = ("_aead", "_iv", "padded", "secret", "sequence", "suite")
 
-    def __init__(self, suite: Suite, secret: bytes) -> None:
+    def __init__(self, suite: Suite, secret: bytes, padded: bool = False) -> None:
         self.suite = suite
         self.secret = secret
         self.sequence = 0
+        self.padded = padded
+        """Records of this direction have been padded."""
         self._aead = _aead(suite.cipher, expand_label(secret, "key", suite.key, suite.hash))
         self._iv = int.from_bytes(expand_label(secret, "iv", 12, suite.hash), "big")
 
@@ -130,7 +136,11 @@ class Opener13:
         if inner and inner[-1] == APPLICATION:
             return APPLICATION, inner[:-1]
         text = inner.rstrip(b"\0")
+        self.padded = self.padded or len(text) < len(inner)
         return (text[-1], text[:-1]) if text else (0, b"")
+
+    def holds(self, size: int) -> int:
+        return -1 if self.padded else max(-1, size - (8 if self.suite.cipher == "ccm8" else 16) - 1)
 
 
 class OpenerAead12:
@@ -165,6 +175,9 @@ class OpenerAead12:
         self.sequence += 1
         return kind, text
 
+    def holds(self, size: int) -> int:
+        return max(-1, size - self._tag - (8 if self._explicit else 0))
+
 
 class OpenerCbc12:
     """CBC records of TLS 1.2, MAC-then-encrypt or encrypt-then-MAC."""
@@ -193,6 +206,9 @@ class OpenerCbc12:
                 return None
         self.sequence += 1
         return kind, text
+
+    def holds(self, size: int) -> int:
+        return -1  # there is padding
 
     def _right(self, head: bytes, data: bytes, tag: bytes) -> bool:
         made = hmac.new(self._mac_key, head + len(data).to_bytes(2, "big") + data, self._mac).digest()

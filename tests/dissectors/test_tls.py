@@ -13,7 +13,7 @@ from hsa.dissectors.contract import C2S, S2C, Chunk, Damage, Direction, Gap, See
 from hsa.dissectors.http import HttpExchange
 from hsa.dissectors.nesting import Run, Setting
 from hsa.dissectors.registry import open_stream
-from hsa.dissectors.tls import BAD_TAG, HANDSHAKE_ONLY, LATE, NO_KEY, TlsReader
+from hsa.dissectors.tls import BAD_TAG, HANDSHAKE_ONLY, HELD_BYTES, LATE, NO_KEY, RECORD_BYTES, TlsReader
 from hsa.dissectors.tls_keylog import KeyLog
 from hsa.dissectors.tls_suites import SUITES
 from tests.dissectors.tls_talk import Pair, Wire
@@ -281,3 +281,89 @@ def test_damage_is_never_a_fault_of_ours(seed: int) -> None:
         else:
             wire.insert(at, (direction, bytes(random.randrange(256) for _ in range(50))))
     Read(wire, pair.log)
+
+
+EVENT = b'data: {"jsonrpc": "2.0", "method": "notifications/progress", "params": {}}\n\n'
+STREAM = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n"
+EVENTS: list[tuple[Direction, bytes]] = [
+    (C2S, ASK),
+    (S2C, STREAM),
+    *[(S2C, b"%x\r\n%s\r\n" % (len(EVENT), EVENT)) for _ in range(6)],
+    (S2C, b"0\r\n\r\n"),
+    (C2S, ASK),
+    (S2C, TELL),
+]
+
+
+def said_by_server(wire: Wire) -> list[int]:
+    """Where the server's writes are, the close alert left out."""
+    return [i for i, (direction, _) in enumerate(wire) if direction is S2C][:-1]
+
+
+def lossy(wire: Wire, lost: int) -> list[tuple[Direction, bytes | int]]:
+    """The wire with a hole where one write was."""
+    pieces: list[tuple[Direction, bytes | int]] = list(wire)
+    direction, data = wire[lost]
+    pieces[lost] = (direction, len(data))
+    return pieces
+
+
+@pytest.mark.parametrize("version", ["1.2", "1.3"])
+@pytest.mark.parametrize("event", range(6))
+def test_a_lost_record_is_no_whole_answer(version: str, event: int) -> None:
+    """A record is an event is a chunk: without it the framing inside is as good as before."""
+    pair = Pair(version)
+    wire = pair.talk(EVENTS)
+    answers = said_by_server(wire)
+    read = Read(lossy(wire, answers[-8 + event]), pair.log)
+    first, second = read.final
+    assert first.damaged and first.response is not None and first.response.events == 5
+    assert not second.damaged and second.response is not None and second.response.json is not None
+
+
+@pytest.mark.parametrize("version", ["1.2", "1.3"])
+def test_a_lost_first_answer_is_not_taken_for_the_second(version: str) -> None:
+    pair = Pair(version)
+    other = TELL.replace(b'"id": 1', b'"id": 2')
+    wire = pair.talk([(C2S, ASK), (S2C, TELL), (C2S, ASK), (S2C, other)])
+    first = said_by_server(wire)[-2]
+    data = wire[first][1]
+    for pieces in (
+        lossy(wire, first),
+        [*wire[:first], (S2C, data[:40]), (S2C, 9), (S2C, data[49:]), *wire[first + 1 :]],
+    ):
+        read = Read(pieces, pair.log)
+        assert [e.response and e.response.json["id"] for e in read.final] == [None, 2]
+        assert read.final[0].damaged and not read.final[1].damaged
+
+
+@pytest.mark.parametrize("version", ["1.2", "1.3"])
+def test_a_lost_last_answer_is_damage(version: str) -> None:
+    pair = Pair(version)
+    wire = pair.talk([(C2S, ASK), (S2C, TELL), (C2S, ASK), (S2C, TELL)])
+    last = said_by_server(wire)[-1]
+    read = Read([*wire[:last], (S2C, len(wire[last][1]))], pair.log)
+    assert [e.damaged for e in read.final] == [False, True]
+
+
+@pytest.mark.parametrize("version", ["1.2", "1.3"])
+def test_a_lost_request_is_not_answered_by_the_next(version: str) -> None:
+    pair = Pair(version)
+    wire = pair.talk([(C2S, ASK), (S2C, TELL), (C2S, ASK), (S2C, LONG)])
+    asks = [i for i, (direction, data) in enumerate(wire) if direction is C2S and 100 < len(data) < 400 and i > 2]
+    read = Read(lossy(wire, asks[0]), pair.log)
+    whole = [e for e in read.final if e.request is not None]
+    assert len(whole) == 1 and whole[0].response is not None and whole[0].response.wire_bytes == len(LONG)
+
+
+def test_empty_records_do_not_wait_without_limit() -> None:
+    """The server has not said its hello: what the client sends waits, but only so much."""
+    wire = Pair().talk(SAID)
+    connection = Connection(0, 0, Endpoint("192.0.2.1", 4000), Endpoint("192.0.2.2", 443), kind="tls")
+    reader = TlsReader(Setting(connection, Run(open_stream)))
+    seen = Seen(1, 1, 0, 0)
+    reader.push(C2S, Chunk(wire[0][1], seen))
+    for _ in range(4):
+        reader.push(C2S, Chunk(b"\x17\x03\x03\x00\x00" * 10_000, seen))
+    assert connection.tls is not None and connection.tls.records[C2S] == 40_001
+    assert len(reader._sides[C2S].waiting) <= HELD_BYTES // RECORD_BYTES

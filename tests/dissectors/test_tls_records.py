@@ -54,3 +54,11 @@ def test_noise_is_searched_for_so_long_and_again_after_a_hole() -> None:
     records.gap(Gap(100, SEEN))
     assert [found.size for found in records.push(good)] == [30, 30, 30]
     assert records.skipped == HUNT_TOTAL_BYTES + good.size
+
+
+def test_headers_that_lead_nowhere_are_left_one_after_the_other() -> None:
+    """Each record is followed by a header that cannot be one; thousands of them in one piece."""
+    records = Records(False)
+    one = record(APPLICATION, 1) + bytes((APPLICATION, 3, 3, 255, 255))
+    found = list(records.push(Chunk(one * 5000, SEEN)))
+    assert found and all(each.size == 1 for each in found)

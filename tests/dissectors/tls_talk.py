@@ -87,15 +87,16 @@ class Pair:
         bios = {C2S: to_server, S2C: to_client}
 
         def step(end: Any, direction: Direction, action: Any) -> Any:
+            unread = bios[direction].pending  # on the wire already
             try:
                 result = action()
             except ssl.SSLWantReadError:
                 result = None
             bio = bios[direction]
             data = bio.read()
-            if data:
-                wire.append((direction, data))
-                bio.write(data)
+            bio.write(data)
+            if len(data) > unread:
+                wire.append((direction, data[unread:]))
             return result
 
         for _ in range(4):
