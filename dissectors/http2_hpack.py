@@ -111,7 +111,7 @@ class BlockDecoder:
                 if left < 0:
                     block.dropped += 1
                 else:
-                    fields.append((name, known))
+                    fields.append(one)  # type: ignore[arg-type]  # both are known; the table's own pair costs nothing
         except (IndexError, HPACKDecodingError, UnicodeError) as error:
             raise BadBlock(type(error).__name__) from None
         return block

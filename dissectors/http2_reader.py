@@ -28,6 +28,10 @@ OPEN_STREAMS = 10_000
 """Streams open at once on a connection; the oldest is given up beyond that. Peers allow some hundreds."""
 OVER_KEPT = 4_096
 """Streams remembered as over, so that late frames of theirs open nothing."""
+FIELDS_KEPT = 16_384
+"""Fields kept of one message, trailers included: an indexed one is a byte on the wire."""
+GOAWAYS = 64
+"""GOAWAY frames heeded on a connection, each of which looks at all open streams. Peers send two."""
 NO_ERROR, CANCEL = 0, 8
 """Error codes (RFC 9113 section 7)."""
 
@@ -73,10 +77,13 @@ class Http2Reader:
         self._http2 = Http2(setting.mid_start)
         self._streams: dict[int, _Stream] = {}
         self._over: dict[int, None] = {}
+        self._whole: tuple[set[int], set[int]] = (set(), set())
+        """Streams with something since the last hole in each direction; another hole changes nothing for the others."""
+        self._goaways = 0
         self._highest = 0
         self._order = setting.order
-        self._lost_ns = -1
-        """End of the last hole in what the server sent."""
+        self._lost_ns = [-1, -1]
+        """End of the last hole in each direction."""
         self._out: list[Output] = []
         if setting.upgrade is not None:
             self._upgraded(setting.upgrade)
@@ -84,6 +91,8 @@ class Http2Reader:
     def _upgraded(self, exchange: HttpExchange) -> None:
         """The request came by HTTP/1.1; its answer is that of stream 1."""
         stream = self._streams[1] = _Stream(exchange)
+        for whole in self._whole:
+            whole.add(1)
         self._highest = 1
         stream.announced = True
         stream.halves[C2S].message, stream.halves[C2S].over = exchange.request, True
@@ -153,9 +162,7 @@ class Http2Reader:
         elif message is not None and (half.over or message.head_bytes):
             message.wire_bytes += event.bytes
             message.seen = message.seen.to(event.seen)
-            message.headers += [one for one in event.fields if one[0][:1] != ":"]
-            message.first_values = None
-            message.unknown_fields += event.unknown
+            self._trailers(message, event)
         elif message is not None:  # its head was thought to be from before the capture, but came late
             message.wire_bytes += event.bytes
         elif direction is C2S:
@@ -166,6 +173,16 @@ class Http2Reader:
             stream.exchange.damaged = True
         if event.end_stream:
             self._half_over(number, stream, direction)
+
+    def _trailers(self, message: HttpMessage, event: Http2Headers) -> None:
+        fields = [one for one in event.fields if one[0][:1] != ":"]
+        kept = fields[: max(0, FIELDS_KEPT - len(message.headers))]
+        if len(kept) < len(fields):
+            detail = f"more than {FIELDS_KEPT} fields in a message"
+            self._out.append(Damage("limit", "http2", event.direction, event.seen, 0, "", detail))
+        message.headers += kept
+        message.first_values = None
+        message.unknown_fields += event.unknown + len(fields) - len(kept)
 
     def _request(self, number: int, stream: _Stream, event: Http2Headers) -> None:
         message = stream.halves[C2S].message = request_of(event)
@@ -195,7 +212,7 @@ class Http2Reader:
             self._add_bytes(parent, S2C, event.bytes)
         if event.promised in self._streams or event.promised in self._over:
             return
-        stream = self._open(event.promised, event.seen)
+        stream = self._open(event.promised, S2C, event.seen)
         self._request(event.promised, stream, event)
         request = stream.halves[C2S].message
         assert request is not None
@@ -273,6 +290,11 @@ class Http2Reader:
 
     def _control(self, event: Http2Control) -> None:
         if event.kind == "GOAWAY" and event.direction is S2C:
+            self._goaways += 1
+            if self._goaways > GOAWAYS:
+                detail = f"more than {GOAWAYS} GOAWAY frames"
+                self._out.append(Damage("limit", "http2", S2C, event.seen, 0, "", detail))
+                return
             for number in [n for n in self._streams if n > event.last_stream and n % 2]:
                 self._reset(number, event.seen, client_left=False)
             return
@@ -298,9 +320,12 @@ class Http2Reader:
         """Frames of any stream may be missing in this direction."""
         direction = damage.direction
         assert direction is not None
-        if direction is S2C:
-            self._lost_ns = max(self._lost_ns, damage.seen.t_last_ns)
-        for stream in self._streams.values():
+        self._lost_ns[direction] = max(self._lost_ns[direction], damage.seen.t_last_ns)
+        whole = self._whole[direction]
+        numbers = sorted(whole)
+        whole.clear()
+        for number in numbers:
+            stream = self._streams[number]
             half = stream.halves[direction]
             if half.over:
                 continue
@@ -326,12 +351,13 @@ class Http2Reader:
         """The stream of a frame, opened if need be; None when it is over."""
         stream = self._streams.get(number)
         if stream is not None:
+            self._whole[direction].add(number)
             return stream
         if number in self._over or (number <= self._highest and not self._late(C2S) and not self._late(S2C)):
             return None
-        return self._open(number, seen)
+        return self._open(number, direction, seen)
 
-    def _open(self, number: int, seen: Seen) -> _Stream:
+    def _open(self, number: int, direction: Direction, seen: Seen) -> _Stream:
         if len(self._streams) >= OPEN_STREAMS:
             detail = f"more than {OPEN_STREAMS} open streams"
             self._out.append(Damage("limit", "http2", None, seen, 0, "", detail))
@@ -342,6 +368,10 @@ class Http2Reader:
         self._order += 1
         self._highest = max(self._highest, number)
         stream = self._streams[number] = _Stream(exchange)
+        for whole in self._whole:
+            whole.add(number)
+        if seen.t_first_ns <= self._lost_ns[direction.other]:  # that hole was handed on first, but lasts until now
+            stream.halves[direction.other].damaged = exchange.damaged = True
         return stream
 
     def _announce(self, stream: _Stream) -> None:
@@ -429,6 +459,8 @@ class Http2Reader:
     def _final(self, number: int, stream: _Stream) -> None:
         """Hand the exchange out for the last time."""
         del self._streams[number]
+        for whole in self._whole:
+            whole.discard(number)
         self._over[number] = None
         if len(self._over) > OVER_KEPT:
             del self._over[next(iter(self._over))]
@@ -444,7 +476,7 @@ class Http2Reader:
         elif exchange.response is None:
             if not packets[S2C]:
                 exchange.not_captured = "response"
-            if exchange.request.seen.t_first_ns <= self._lost_ns:
+            if exchange.request.seen.t_first_ns <= self._lost_ns[S2C]:
                 exchange.damaged = True
         if stream.owned:
             self._out.append((exchange, True))

@@ -87,3 +87,8 @@ def test_a_bomb_is_bounded() -> None:
 def test_broken_blocks(raw: bytes) -> None:
     with pytest.raises(BadBlock):
         BlockDecoder(True).decode(raw)
+
+
+def test_a_field_named_over_and_over_is_kept_once() -> None:
+    block = BlockDecoder(True).decode(b"\x40\x01a\x01b" + b"\xbe" * 1000)
+    assert len(block.fields) == 1001 and len({id(one) for one in block.fields}) == 1

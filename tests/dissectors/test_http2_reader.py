@@ -12,6 +12,7 @@ from hyperframe.frame import (
     ContinuationFrame,
     DataFrame,
     Frame,
+    GoAwayFrame,
     HeadersFrame,
     PriorityFrame,
     SettingsFrame,
@@ -22,6 +23,8 @@ from hsa.dissectors.connection import Connection, Endpoint
 from hsa.dissectors.contract import C2S, S2C, Chunk, Damage, Direction, Gap, Seen
 from hsa.dissectors.first_bytes import kind_of
 from hsa.dissectors.http import HttpExchange
+from hsa.dissectors.http2_reader import FIELDS_KEPT, GOAWAYS, Http2Reader
+from hsa.dissectors.http_content import Content
 from hsa.dissectors.nesting import Run, Setting
 from hsa.dissectors.registry import open_stream
 from tests.conversations import Step
@@ -457,3 +460,77 @@ def test_connect_tunnels() -> None:
     assert (connect.request.method, connect.request.target) == ("CONNECT", "agent.example:80")
     assert inside.request is not None
     assert (inside.tunnel, inside.request.target, inside.http) == ("agent.example:80", "/inside", "1.1")
+
+
+def opened(count: int) -> tuple[Http2Reader, list[int]]:
+    """A reader of a connection with so many open streams, and their numbers."""
+    connection = Connection(0, 0, Endpoint("192.0.2.1", 4000), Endpoint("192.0.2.2", 80))
+    connection.seen_packets, connection.gaps = [1, 1], [1, 1]
+    reader = Http2Reader(Setting(connection, Run(open_stream)))
+    numbers = list(range(1, 2 * count, 2))
+    get, ok = b"\x82\x86\x84\x41\x01a", b"\x88"  # RFC 7541: GET http / of authority `a`; 200
+    begin = Seen(1, 1, 1, 1)
+    reader.push(C2S, Chunk(frames(*(HeadersFrame(n, get, flags=["END_HEADERS"]) for n in numbers)), begin))
+    reader.push(S2C, Chunk(frames(*(HeadersFrame(n, ok, flags=["END_HEADERS"]) for n in numbers)), begin))
+    return reader, numbers
+
+
+def test_a_hole_is_told_once_to_each_stream(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Holes one after the other, thousands of streams: only what came in between is touched again."""
+    reader, numbers = opened(1000)
+    told = 0
+    gap = Content.gap
+
+    def counted(self: Content, hole: Gap) -> None:
+        nonlocal told
+        told += 1
+        gap(self, hole)
+
+    monkeypatch.setattr(Content, "gap", counted)
+    body = frames(*(DataFrame(n, b"{") for n in numbers))
+    reader.push(S2C, Chunk(body, Seen(2, 2, 2, 2)))
+    for at in range(3, 100):
+        seen = Seen(at, at, at, at)
+        reader.push(S2C, Gap(10, seen))
+        reader.push(S2C, Chunk(frames(DataFrame(numbers[at], b"{"), DataFrame(numbers[at], b"{")), seen))
+    assert 1000 <= told <= 1000 + 100
+    out = reader.end(None, "capture", END)
+    final = [one[0] for one in out if not isinstance(one, Damage) and one[1]]
+    assert len(final) == 1000 and all(exchange.damaged for exchange in final)
+
+
+def test_a_hole_that_lasts_until_after_the_request() -> None:
+    """The hole among the answers is handed on before the request that was sent while it lasted."""
+    connection = Connection(0, 0, Endpoint("192.0.2.1", 4000), Endpoint("192.0.2.2", 80))
+    connection.seen_packets, connection.gaps = [1, 1], [0, 100]
+    reader = Http2Reader(Setting(connection, Run(open_stream)))
+    talk = Talk2().start()
+    for way, data in talk.turns:
+        reader.push(way, Chunk(data, Seen(1, 1, 1, 1)))
+    reader.push(S2C, Gap(100, Seen(1, 9, 1, 9)))
+    get = HeadersFrame(1, b"\x82\x86\x84\x41\x01a", flags=["END_HEADERS", "END_STREAM"])
+    out = reader.push(C2S, Chunk(frames(get), Seen(5, 5, 5, 5)))
+    trailers = HeadersFrame(1, b"\x40\x01t\x01v", flags=["END_HEADERS", "END_STREAM"])
+    out += reader.push(S2C, Chunk(frames(trailers, PriorityFrame(3)), Seen(9, 9, 9, 9)))
+    final = [one[0] for one in out if not isinstance(one, Damage) and one[1]]
+    assert len(final) == 1 and final[0].damaged
+
+
+def test_fields_without_end_are_counted_not_kept() -> None:
+    reader, (number,) = opened(1)
+    block = HeadersFrame(number, b"\x90" * 5000, flags=["END_HEADERS"])  # static entry 16: accept-encoding
+    said: list[Any] = []
+    for at in range(10):
+        said += reader.push(C2S, Chunk(frames(block), Seen(at, at, at, at)))
+    said += reader.end(None, "capture", END)
+    (exchange,) = [one[0] for one in said if not isinstance(one, Damage) and one[1]]
+    assert exchange.request is not None and len(exchange.request.headers) == FIELDS_KEPT
+    assert exchange.request.unknown_fields == 50_000 - FIELDS_KEPT
+    assert {one.kind for one in said if isinstance(one, Damage)} == {"limit"}
+
+
+def test_a_flood_of_goaway_is_not_heeded_for_ever() -> None:
+    reader, _ = opened(10)
+    many = frames(*[GoAwayFrame(0, last_stream_id=19)] * (GOAWAYS + 1))
+    said = reader.push(S2C, Chunk(many, Seen(2, 2, 2, 2)))
+    assert [one.kind for one in said if isinstance(one, Damage)] == ["limit"]
