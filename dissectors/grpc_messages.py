@@ -60,8 +60,13 @@ class GrpcMessages:
         return found
 
     def _decoded(self, data: bytes) -> bytes | None:
-        decoder = decoder_for(self._coding, MAX_MESSAGE) if self._coding is not None else None
+        room = min(MAX_MESSAGE, KEPT_BYTES - self._kept)
+        if self._coding is None or self.count >= MESSAGES_KEPT or room <= 0:
+            return None  # it would not be kept
+        decoder = decoder_for(self._coding, room)
         if decoder is None:
             return None
         text = decoder.feed(data)
+        if decoder.fault == "limit":
+            self._kept = KEPT_BYTES
         return None if decoder.fault is not None else text

@@ -14,7 +14,7 @@ from typing import Any
 
 from hsa.dissectors.coding import Decoder, decoder_for
 from hsa.dissectors.contract import Chunk, Damage, Gap, Seen
-from hsa.dissectors.grpc_messages import GrpcMessages
+from hsa.dissectors.grpc_messages import MAX_MESSAGE, GrpcMessages
 from hsa.dissectors.http import HttpMessage
 from hsa.dissectors.jsonrpc import parse_messages
 from hsa.dissectors.nesting import JSON_BYTES
@@ -174,6 +174,11 @@ class Content:
         if self._grpc is not None:
             self.message.grpc += [text for text, _ in self._grpc.push(chunk)]
             self.message.grpc_messages = self._grpc.count
+            if self._grpc.stopped == "limit":
+                self.damage.append(_limit(self.message, chunk.seen, f"gRPC message longer than {MAX_MESSAGE} bytes"))
+                self._stop("limit")
+            elif self._grpc.stopped is not None:
+                self._stop("foreign")
             return
         if self._sse is not None:
             if self._decoder is None:

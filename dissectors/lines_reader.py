@@ -13,6 +13,7 @@ from typing import Any
 
 from hsa.dissectors.contract import C2S, S2C, Damage, Direction, Gap, Item, Seen
 from hsa.dissectors.http import NO_HTTP, HttpExchange, HttpMessage, JsonRpcMessage
+from hsa.dissectors.http_content import ANSWERS_KEPT, MESSAGES_KEPT
 from hsa.dissectors.json_lines import LAYER, JsonLine, JsonLines
 from hsa.dissectors.nesting import Output, Setting
 
@@ -103,23 +104,25 @@ class LinesReader:
     def _answered(self, line: JsonLine) -> None:
         """A line of the server's."""
         rest = _message(line)
+        lone: list[JsonRpcMessage] = []
         for message in line.messages:
             answers = message.kind in ("response", "error")
             entry = self._by_id.pop(_key(message), None) if answers else None
             # What names no request goes with the one that waits longest.
             entry = entry or (next(iter(self._open.values()), None) if not answers or message.rpc_id is None else None)
             if entry is None:
-                lone = HttpExchange(self._connection, None, NO_HTTP, None, rest, order=self._order)
-                if rest.messages:
-                    self._order += 1
-                    rest.messages = list(line.messages)
-                    self._out += [(lone, False), (lone, True)]
-                return
+                lone.append(message)
+                continue
             _add(entry.exchange, rest, message)
             if answers:
                 entry.waiting.discard(_key(message))
                 if not entry.waiting or message.rpc_id is None:
                     self._final(entry)
+        if lone:
+            rest.messages = lone
+            exchange = HttpExchange(self._connection, None, NO_HTTP, None, rest, order=self._order)
+            self._order += 1
+            self._out += [(exchange, False), (exchange, True)]
 
     def _final(self, entry: _Open) -> None:
         """Hand the exchange out for the last time."""
@@ -158,13 +161,15 @@ def _add(exchange: HttpExchange, line: HttpMessage, message: JsonRpcMessage) -> 
     if response is None:
         exchange.response = response = HttpMessage(S2C, line.seen, "", ended_by="line")
     response.seen = response.seen.to(line.seen)
-    response.messages.append(message)
+    if len(response.messages) < (MESSAGES_KEPT if message.kind == "notification" else ANSWERS_KEPT):
+        response.messages.append(message)
+    else:
+        response.messages_dropped += 1
     if message.kind in ("response", "error"):
         response.body, response.json = line.body, line.json
     response.wire_bytes += line.wire_bytes
     response.body_bytes += line.body_bytes
     line.wire_bytes = line.body_bytes = 0
-    line.messages = []
 
 
 def _key(message: JsonRpcMessage) -> _Key:

@@ -8,6 +8,7 @@ from typing import Any
 from hsa.dissectors.connection import Connection, Endpoint
 from hsa.dissectors.contract import C2S, S2C, Chunk, Damage, Direction, Gap, Seen
 from hsa.dissectors.http import HttpExchange
+from hsa.dissectors.http_content import MESSAGES_KEPT
 from hsa.dissectors.lines_reader import MAX_OPEN, LinesReader
 from hsa.dissectors.nesting import Setting
 
@@ -140,3 +141,25 @@ def test_given_up_all_is_handed_out() -> None:
     talk.say(C2S, {"id": 1, "method": "a"})
     (out,) = talk.reader.give_up()
     assert isinstance(out, tuple) and out[0].damaged and out[1]
+
+
+def test_a_batch_of_answers_is_read_to_its_end() -> None:
+    """One of them answers nothing that was asked: those behind it still do."""
+    talk = Talk()
+    talk.say(C2S, {"jsonrpc": "2.0", "id": 1, "method": "a"}, {"jsonrpc": "2.0", "id": 2, "method": "b"})
+    talk.say(S2C, [{"jsonrpc": "2.0", "id": number, "result": {}} for number in (1, 99, 2)])
+    asked = [exchange for exchange in talk.final if exchange.request is not None]
+    assert [exchange.response and exchange.response.complete for exchange in asked] == [True, True]
+    lone = [exchange.response for exchange in talk.final if exchange.request is None]
+    assert [message.rpc_id for response in lone if response for message in response.messages] == [99]
+
+
+def test_progress_without_end_is_counted_not_kept() -> None:
+    talk = Talk()
+    talk.say(C2S, {"jsonrpc": "2.0", "id": 1, "method": "a"})
+    told = {"jsonrpc": "2.0", "method": "notifications/progress", "params": {}}
+    talk.say(S2C, *[told] * (MESSAGES_KEPT + 10))
+    talk.say(S2C, {"jsonrpc": "2.0", "id": 1, "result": {}})
+    response = talk.final[0].response
+    assert response is not None and response.complete and response.messages[-1].kind == "response"
+    assert (len(response.messages), response.messages_dropped) == (MESSAGES_KEPT + 1, 10)
