@@ -133,9 +133,11 @@ class Section:
         if len(body) < 8:
             return
         kind, length = struct.unpack_from(self.order + "II", body)
-        kept = sum(map(len, self._trace.secrets))
-        if kind == _TLS_KEY_LOG and length <= len(body) - 8 and kept + length <= MAX_SECRETS_BYTES:
-            self._trace.secrets.append(bytes(body[8 : 8 + length]))
+        trace = self._trace
+        fits = 0 < length <= len(body) - 8 and trace.secrets_bytes + length <= MAX_SECRETS_BYTES
+        if kind == _TLS_KEY_LOG and fits:
+            trace.secrets_bytes += length
+            trace.secrets.append(bytes(body[8 : 8 + length]))
 
 
 def options(body: memoryview, order: str) -> Iterator[tuple[int, bytes]]:

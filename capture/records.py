@@ -74,6 +74,8 @@ class Trace:
     """Why reading stopped before the file's proper end, one line; None when it ended well."""
     secrets: list[bytes] = field(default_factory=list)
     """TLS key log contents of pcapng decryption secrets blocks, in file order."""
+    secrets_bytes: int = 0
+    """In all of them."""
     names: dict[str, str] = field(default_factory=dict)
     """Address (text form) to host name, from pcapng name resolution blocks."""
 

@@ -92,3 +92,12 @@ def test_every_resolution_against_exact_arithmetic(ticks: int, resolution: int) 
     else:
         # Beyond 2^-34 s fractions are cut to 34 bits, which may cost one ns.
         assert exact - (power > 34) <= got <= exact
+
+
+def test_many_secrets_blocks_take_time_in_proportion() -> None:
+    """Empty ones are not kept, and what is kept is not counted again for each."""
+    text = b"CLIENT_RANDOM " + b"ab" * 32 + b" " + b"cd" * 48 + b"\n"
+    some = block(10, struct.pack("<II", 0x544C534B, len(text)) + text)
+    empty = block(10, struct.pack("<II", 0x544C534B, 0))
+    trace = reader_of(section(), interface(), empty * 50_000, some * 50_000, enhanced(b"x", 1)).traces[0]
+    assert len(trace.secrets) == 50_000 and trace.secrets_bytes == 50_000 * len(text)
