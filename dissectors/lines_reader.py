@@ -38,6 +38,7 @@ class LinesReader:
         self._connection = setting.connection
         self._lines = JsonLines()
         self._order = setting.order
+        self._tls = setting.tls
         self._open: dict[HttpExchange, _Open] = {}
         self._by_id: dict[_Key, _Open] = {}
         self._out: list[Output] = []
@@ -83,7 +84,7 @@ class LinesReader:
 
     def _asked(self, line: JsonLine) -> None:
         """A line of the client's."""
-        exchange = HttpExchange(self._connection, None, NO_HTTP, _message(line), None, order=self._order)
+        exchange = HttpExchange(self._connection, None, NO_HTTP, _message(line), None, order=self._order, tls=self._tls)
         self._order += 1
         entry = _Open(exchange)
         self._open[exchange] = entry
@@ -109,7 +110,7 @@ class LinesReader:
             # What names no request goes with the one that waits longest.
             entry = entry or (next(iter(self._open.values()), None) if not answers or message.rpc_id is None else None)
             if entry is None:
-                lone = HttpExchange(self._connection, None, NO_HTTP, None, rest, order=self._order)
+                lone = HttpExchange(self._connection, None, NO_HTTP, None, rest, order=self._order, tls=self._tls)
                 if rest.messages:
                     self._order += 1
                     rest.messages = list(line.messages)

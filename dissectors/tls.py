@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from hsa.dissectors.connection import Tls
 from hsa.dissectors.contract import C2S, S2C, Chunk, Damage, Direction, Gap, Item, Seen
 from hsa.dissectors.nesting import Nested, Output, Setting
+from hsa.dissectors.sealed import Span
 from hsa.dissectors.tls_hello import (
     CERTIFICATE,
     CLIENT_HELLO,
@@ -100,6 +101,8 @@ class TlsReader:
         self._bad_tags = 0
         self._out: list[Output] = []
         self._openers_12: tuple[Opener, Opener] | None = None
+        self._span: Span | None = None
+        """Of application data that is not decrypted."""
 
     # ------------------------------------------------------------------ entry points
 
@@ -116,6 +119,8 @@ class TlsReader:
             self._push(direction, item)
             if self._held and self._hello is not None:
                 self._release()
+        if not self._facts.decrypted and any(self._facts.application_bytes):
+            self._note_sealed(item.seen)
         return self._out
 
     def end(self, direction: Direction | None, how: str, seen: Seen) -> list[Output]:
@@ -140,6 +145,13 @@ class TlsReader:
         held, self._held = self._held, []
         for item in held:
             self._push(S2C, item)
+
+    def _note_sealed(self, seen: Seen) -> None:
+        if self._span is None:
+            connection = self._setting.connection
+            ends = (connection.client.address, connection.server.text, self._facts.server_name or "")
+            self._span = self._setting.run.sealed.begin(ends, seen.t_first_ns)
+        self._span.end = max(self._span.end, seen.t_last_ns)
 
     def _settle(self, seen: Seen) -> None:
         """The stream is over: why it was not decrypted, if it was not."""
@@ -315,7 +327,7 @@ class TlsReader:
         if self._inner is None:
             setting = self._setting
             named = setting.connection.kind == "tls"
-            self._inner = Nested(setting.inside(), "tls", where=" (in TLS)", naming=named)
+            self._inner = Nested(setting.inside(tls=self._facts), "tls", where=" (in TLS)", naming=named)
         self._out += self._inner.push(direction, item)
 
     # ------------------------------------------------------------------ handshake
