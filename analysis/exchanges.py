@@ -46,7 +46,7 @@ def record(http: HttpExchange, reading: Reading | None, serial: int, *, all_mess
         link=connection,
         order=http.order,
     )
-    tls = connection.tls
+    tls = http.tls
     if tls is not None:
         exchange.tls = {
             "version": tls.version,

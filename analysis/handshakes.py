@@ -37,6 +37,7 @@ from hsa.analysis.timing import (
 from hsa.analysis.unchanged import fingerprints
 from hsa.dissectors.connection import Connection, FailedConnection
 from hsa.dissectors.reading import Document
+from hsa.dissectors.sealed import Sealed
 
 
 @dataclass(slots=True, frozen=True)
@@ -54,6 +55,8 @@ class Surroundings:
     lossy: frozenset[int]
     """Indices of traces with drops on record."""
     refetch_tokens: CountTokens
+    sealed: Sealed
+    """TLS that was not decrypted."""
 
 
 def build(session: Session, around: Surroundings) -> Handshake:
@@ -113,7 +116,7 @@ def build(session: Session, around: Surroundings) -> Handshake:
         begin, end = handshake.frames
         handshake.frames = (begin or min(s.first_frame for s in shown), end or max(s.last_frame for s in shown))
     mark_after([*found.after, *found.later])
-    bounds(handshake, session, found, around.lossy)
+    bounds(handshake, session, found, around.lossy, around.sealed)
     notes(handshake, session, found, around.end, around.failed_during)
     return handshake
 

@@ -268,6 +268,7 @@ class Results:
             dns_ms=self._dns_ms,
             lossy=frozenset(t.index for t in self._driver.traces if t.dropped),
             refetch_tokens=self._tokens,
+            sealed=self._driver.sealed,
         )
 
     def _failed_before(self, client: str, server: Endpoint, before_ns: int) -> Sequence[FailedConnection]:

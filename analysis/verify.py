@@ -169,11 +169,15 @@ def is_http1(exchange: Exchange) -> bool:
 
 
 def http_ports(exchanges: Iterable[Exchange], trace: int) -> Ports:
-    """Server ports on which hsa saw HTTP in this trace: tshark has to be told."""
+    """Server ports on which hsa saw HTTP in this trace: tshark has to be told. A connection that was upgraded to HTTP/2
+    begins with HTTP/1.1, and tshark follows it from there."""
     seen: dict[tuple[bool, bool], set[int]] = {}
+    proxies: set[str] = set()
     for e in exchanges:
-        if e.trace == trace and e.http != NO_HTTP:
-            seen.setdefault((e.stream is not None, e.tls is not None), set()).add(int(e.server.rpartition(":")[2]))
+        if e.trace == trace and e.http != NO_HTTP and e.server not in proxies:
+            if e.method == "CONNECT" and e.tls is None:
+                proxies.add(e.server)  # tshark looks into its tunnels by itself
+            seen.setdefault((e.http == "2", e.tls is not None), set()).add(int(e.server.rpartition(":")[2]))
     kinds = [frozenset(seen.get(kind, ())) for kind in ((False, False), (False, True), (True, False), (True, True))]
     return Ports(*kinds)
 

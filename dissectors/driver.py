@@ -21,6 +21,7 @@ from hsa.dissectors.http import HttpExchange
 from hsa.dissectors.nesting import JSON_BYTES, Opener, Output, Reader, Run, Setting
 from hsa.dissectors.packets import PacketDecoder, parts
 from hsa.dissectors.registry import STREAMS, open_stream
+from hsa.dissectors.sealed import Sealed
 from hsa.dissectors.tcp import StreamData, StreamEnd, Streams, Verdict
 from hsa.dissectors.tls_keylog import KeyLog
 
@@ -71,6 +72,11 @@ class Driver:
     def opaque(self) -> dict[tuple[str, str], list[int]]:
         """TLS that was not decrypted, as in `Run.opaque`."""
         return self._run.opaque
+
+    @property
+    def sealed(self) -> Sealed:
+        """When TLS that was not decrypted passed, and between whom."""
+        return self._run.sealed
 
     @property
     def damage(self) -> list[DamageCount]:

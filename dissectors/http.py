@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from hsa.dissectors.connection import Connection
+from hsa.dissectors.connection import Connection, Tls
 from hsa.dissectors.contract import Direction, Seen
 
 NO_HTTP = "none"
@@ -158,6 +158,8 @@ class HttpExchange:
     """Half that the capture cannot show: `request`, `response`; None when both sides of the connection are seen."""
     damaged: bool = False
     """Bytes of it are missing from the capture: its numbers are bounds."""
+    tls: Tls | None = None
+    """What it was sent in; None in the clear, as CONNECT to most proxies is, whatever the tunnel carries."""
 
     @property
     def start(self) -> Seen:

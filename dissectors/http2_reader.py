@@ -365,6 +365,7 @@ class Http2Reader:
         exchange = HttpExchange(
             self._connection, number, "2", None, None, self._setting.tunnel, self._setting.tunnel, False, self._order
         )
+        exchange.tls = self._setting.tls
         self._order += 1
         self._highest = max(self._highest, number)
         stream = self._streams[number] = _Stream(exchange)

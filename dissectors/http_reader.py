@@ -183,6 +183,7 @@ class HttpReader:
         exchange = HttpExchange(
             self._connection, None, event.version, message, None, authority, self._tunnel, absolute, self._order
         )
+        exchange.tls = self._setting.tls
         self._order += 1
         entry = _Open(exchange, event.number)
         if len(self._open) >= PENDING_REQUESTS:
@@ -245,6 +246,7 @@ class HttpReader:
         exchange = HttpExchange(
             connection, None, event.version, None, None, self._tunnel, self._tunnel, False, self._order
         )
+        exchange.tls = self._setting.tls
         self._order += 1
         exchange.damaged = connection.gaps[C2S] != 0 or connection.mid_start[C2S]
         entry = _Open(exchange, self._lone, request_over=True)

@@ -39,6 +39,7 @@ class LinesReader:
         self._connection = setting.connection
         self._lines = JsonLines()
         self._order = setting.order
+        self._tls = setting.tls
         self._open: dict[HttpExchange, _Open] = {}
         self._by_id: dict[_Key, _Open] = {}
         self._out: list[Output] = []
@@ -84,7 +85,7 @@ class LinesReader:
 
     def _asked(self, line: JsonLine) -> None:
         """A line of the client's."""
-        exchange = HttpExchange(self._connection, None, NO_HTTP, _message(line), None, order=self._order)
+        exchange = HttpExchange(self._connection, None, NO_HTTP, _message(line), None, order=self._order, tls=self._tls)
         self._order += 1
         entry = _Open(exchange)
         self._open[exchange] = entry
@@ -120,7 +121,7 @@ class LinesReader:
                     self._final(entry)
         if lone:
             rest.messages = lone
-            exchange = HttpExchange(self._connection, None, NO_HTTP, None, rest, order=self._order)
+            exchange = HttpExchange(self._connection, None, NO_HTTP, None, rest, order=self._order, tls=self._tls)
             self._order += 1
             self._out += [(exchange, False), (exchange, True)]
 

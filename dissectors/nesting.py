@@ -11,11 +11,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Protocol, TypeAlias
 
-from hsa.dissectors.connection import Connection
+from hsa.dissectors.connection import Connection, Tls
 from hsa.dissectors.contract import Damage, Direction, Item, Seen
 from hsa.dissectors.first_bytes import REASONS
 from hsa.dissectors.held import Held
 from hsa.dissectors.http import HttpExchange
+from hsa.dissectors.sealed import Sealed
 from hsa.dissectors.tls_keylog import KeyLog
 
 MAX_DEPTH = 32
@@ -62,6 +63,8 @@ class Run:
     """Of TLS."""
     opaque: dict[tuple[str, str], list[int]] = field(default_factory=dict)
     """TLS that was not decrypted: (name or address of the server, reason) to connections and bytes up and down."""
+    sealed: Sealed = field(default_factory=Sealed)
+    """When it passed, and between whom."""
 
 
 @dataclass(slots=True, eq=False)
@@ -78,6 +81,8 @@ class Setting:
     """How many streams it is inside of."""
     order: int = 0
     """Exchanges on the connection before it."""
+    tls: Tls | None = None
+    """What it is inside of, the innermost; None in the clear."""
     upgrade: HttpExchange | None = None
     """The exchange that changed the protocol to this one; it is open until this stream's reader says otherwise."""
 

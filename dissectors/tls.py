@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from hsa.dissectors.connection import Tls
 from hsa.dissectors.contract import C2S, S2C, Chunk, Damage, Direction, Gap, Item, Seen
 from hsa.dissectors.nesting import Nested, Output, Setting
+from hsa.dissectors.sealed import Span
 from hsa.dissectors.tls_hello import (
     CERTIFICATE,
     CLIENT_HELLO,
@@ -99,6 +100,8 @@ class TlsReader:
         self._inner: Nested | None = None
         self._out: list[Output] = []
         self._openers_12: tuple[Opener, Opener] | None = None
+        self._span: Span | None = None
+        """Of application data that is not decrypted."""
 
     # ------------------------------------------------------------------ entry points
 
@@ -115,6 +118,8 @@ class TlsReader:
             self._push(direction, item)
             if self._held and self._hello is not None:
                 self._release()
+        if not self._facts.decrypted and any(self._facts.application_bytes):
+            self._note_sealed(item.seen)
         return self._out
 
     def end(self, direction: Direction | None, how: str, seen: Seen) -> list[Output]:
@@ -142,6 +147,13 @@ class TlsReader:
         held, self._held = self._held, []
         for item in held:
             self._push(S2C, item)
+
+    def _note_sealed(self, seen: Seen) -> None:
+        if self._span is None:
+            connection = self._setting.connection
+            ends = (connection.client.address, connection.server.text, self._facts.server_name or "")
+            self._span = self._setting.run.sealed.begin(ends, seen.t_first_ns)
+        self._span.end = max(self._span.end, seen.t_last_ns)
 
     def _settle(self, seen: Seen) -> None:
         """The stream is over: why it was not decrypted, if it was not."""
@@ -311,7 +323,7 @@ class TlsReader:
             setting = self._setting
             named = setting.connection.kind == "tls"
             up, down = self._sides
-            inside = setting.inside(mid_start=(up.late, down.late))
+            inside = setting.inside(mid_start=(up.late, down.late), tls=self._facts)
             self._inner = Nested(inside, "tls", where=" (in TLS)", naming=named)
         self._out += self._inner.push(direction, item)
 

@@ -20,7 +20,7 @@ class WebsocketReader:
     def __init__(self, setting: Setting) -> None:
         exchange = setting.upgrade
         if exchange is None:  # the upgrade itself was not captured
-            exchange = HttpExchange(setting.connection, None, "1.1", None, None, order=setting.order)
+            exchange = HttpExchange(setting.connection, None, "1.1", None, None, order=setting.order, tls=setting.tls)
         self._exchange = exchange
         self._announced = setting.upgrade is not None
         response = exchange.response

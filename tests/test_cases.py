@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import struct
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,8 @@ from tests.subset import differences, nanoseconds
 
 CASES = Path(__file__).parents[1] / "fixtures" / "cases"
 TRUTHS = sorted(CASES.glob("*.json"))
+SECRETS = 0x0A
+"""Type of a pcapng decryption secrets block."""
 
 
 @pytest.mark.parametrize("path", TRUTHS, ids=lambda p: p.stem)
@@ -31,6 +34,35 @@ def test_case(path: Path) -> None:
         rows = [exchange_json(exchange, number) for number, exchange in enumerate(iter_exchanges([capture], options))]
         wrong += differences(truth["exchanges"], [with_waits(row) for row in rows], "exchanges")
     assert not wrong, "\n".join(["", truth["why"], *wrong])
+
+
+def blocks(data: bytes) -> Iterator[tuple[int, bytes]]:
+    """(type, whole block) of a little-endian pcapng file."""
+    at = 0
+    while at < len(data):
+        kind, size = struct.unpack_from("<II", data, at)
+        yield kind, data[at : at + size]
+        at += size
+
+
+def test_secrets_may_stand_anywhere(tmp_path: Path) -> None:
+    """Case 13: at the end of the capture, where nothing but reading ahead finds them, and in a file beside it."""
+    every = list(blocks((CASES / "case13a.pcapng").read_bytes()))
+    ((_, secrets),) = [block for block in every if block[0] == SECRETS]
+    rest = b"".join(block for kind, block in every if kind != SECRETS)
+    size = int.from_bytes(secrets[12:16], "little")
+    (tmp_path / "late.pcapng").write_bytes(rest + secrets)
+    (tmp_path / "bare.pcapng").write_bytes(rest)
+    (tmp_path / "keys").write_bytes(secrets[16 : 16 + size])
+    beside = Options.of({"keylog": tmp_path / "keys"})
+    wanted = analysis_json(analyze_traces([CASES / "case13a.pcapng"], Options()))
+    for name, options in (("late.pcapng", Options()), ("bare.pcapng", beside)):
+        found = analysis_json(analyze_traces([tmp_path / name], options))
+        for member in ("handshakes", "connections", "opaque", "damage"):
+            assert found[member] == wanted[member], (name, member)
+    without = analysis_json(analyze_traces([tmp_path / "bare.pcapng"], Options()))
+    assert without["handshakes"] == []
+    assert [row["connections"] for row in without["opaque"]] == [3]
 
 
 def checked(expected: dict[str, Any], found: dict[str, Any]) -> Iterator[str]:

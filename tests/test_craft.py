@@ -18,6 +18,8 @@ CASES = Path(__file__).parents[1] / "fixtures" / "cases"
 TRUTHS = sorted(CASES.glob("*.json"))
 COMPRESSED = ("case07", "case62e", "case62f")
 """Their bodies come from a compressor, whose output another version may change."""
+ENCRYPTED = ("case13", "case63e", "case63f", "case63g")
+"""OpenSSL draws random numbers for them: they are others each time they are written."""
 PREFERENCES = (
     "tcp.check_checksum:TRUE",
     "ip.check_checksum:TRUE",
@@ -35,7 +37,7 @@ def test_files_are_what_the_scripts_write() -> None:
     for fixture in fixtures():
         stem = fixture.name.split(".")[0]
         names |= {fixture.name, stem + ".json"}
-        if stem.startswith(COMPRESSED):
+        if stem.startswith((*COMPRESSED, *ENCRYPTED)):
             continue
         stored, written = (CASES / fixture.name).read_bytes(), fixture.data
         if fixture.name.endswith(".gz"):
@@ -46,7 +48,7 @@ def test_files_are_what_the_scripts_write() -> None:
 
 
 def test_every_case_asked_for_is_there() -> None:
-    wanted = [*range(1, 13), *range(14, 22), 23, 24, 25, 27, 29, 32, 33, 35, 37, 40, 42, 44, 47, 50, 52, 55, 56, 57, 59]
+    wanted = [*range(1, 22), 23, 24, 25, 27, 29, 32, 33, 35, 37, 40, 42, 44, 47, 48, 49, 50, 52, 55, 56, 57, 59]
     wanted += [62, 63, 65, 68]
     assert {int(p.stem[4:6]) for p in TRUTHS} >= set(wanted)
 

@@ -7,7 +7,8 @@ from hsa.analysis.model import Exchange, Handshake, PhaseNumbers
 from hsa.analysis.readiness import Readiness
 from hsa.analysis.session import Session
 from hsa.capture.records import frame_key
-from tests.analysis.build import connection, exchange
+from hsa.dissectors.sealed import Sealed
+from tests.analysis.build import MS, connection, exchange
 
 
 def marked(*members: Exchange, lossy: frozenset[int] = frozenset(), **numbers: int) -> Handshake:
@@ -72,3 +73,18 @@ def test_without_requests_nobody_knows_what_was_outstanding() -> None:
     handshake = marked(exchange(0, 5, request_start=None, request_end=None), bytes_up=0)
     assert handshake.wire_time_ms is None
     assert handshake.phases["session"].ms is None
+
+
+def test_what_went_over_tls_without_keys_before_ready_touches_counts_and_times() -> None:
+    step = exchange(10, 50)
+    assert step.link is not None
+    ends = (step.link.client.address, step.link.server.text, "")
+    for at_ms, touched in ((30, {*COUNTS, *TIMES}), (70, set())):
+        sealed = Sealed()
+        sealed.begin(ends, at_ms * MS)
+        handshake = Handshake(start=10 * MS)
+        for name in (*COUNTS, *TIMES):
+            setattr(handshake, name, 4)
+        found = Readiness(ready=step, ready_by="listed", members=[step])
+        bounds(handshake, Session(0, "mcp", ""), found, frozenset(), sealed)
+        assert set(handshake.bound) == touched

@@ -150,8 +150,9 @@ def test_a_broken_client_gets_an_error_and_hurts_nobody(sent: bytes) -> None:
             try:
                 client.sendall(sent)
                 client.shutdown(socket.SHUT_WR)
-                assert client.recv(4096) == b"" or True
-            except ConnectionError:
-                pass
+                said = client.recv(4096)
+            except OSError:  # reset, or shut before our end of it
+                said = b""
+            assert said == b"" or said.split(None, 2)[1][:1] == b"4"
         with urllib.request.urlopen(f"{url}/agents", timeout=10) as answer:
             assert json.load(answer)["agents"]
