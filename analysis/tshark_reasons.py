@@ -22,7 +22,7 @@ class Case:
     tunnel: bool
     """It went through a CONNECT tunnel."""
     twin: bool = False
-    """Its connection was open at the same time as another between the same endpoints (on another VLAN)."""
+    """Its connection was open at the same time as another between the same endpoints (on another virtual network)."""
     crowd: frozenset[str] = frozenset()
     """Methods of the requests that tshark has in one packet, where this exchange is one of several (or a lone answer
     after such a packet)."""
@@ -122,7 +122,7 @@ REFUSALS = (400, 505)
 REASONS: dict[str, Reason] = {
     "tunnel": Reason("tshark does not look for HTTP inside a CONNECT tunnel", _tunnel),
     "vlans": Reason(
-        "connections of equal endpoints on different VLANs were open at once: tshark takes them for one",
+        "connections of equal endpoints on different virtual networks were open at once: tshark takes them for one",
         lambda c: c.twin,
     ),
     "interim": Reason("tshark takes an interim answer (1xx) for the only one to its request", _interim),

@@ -147,7 +147,7 @@ def compare(trace: int, ours: Iterable[Exchange], theirs: Iterable[TsharkExchang
 
 
 def _twins(ours: dict[int, list[Exchange]]) -> set[int]:
-    """Streams that were open at the same time as another between the same two endpoints: on VLANs of their own."""
+    """Streams open at the same time as another between the same two endpoints: on virtual networks of their own."""
     by_ends: dict[tuple[str, str], list[tuple[int, int, int]]] = {}
     for stream, exchanges in ours.items():
         link = exchanges[0].link

@@ -7,7 +7,7 @@ counted by name; DNS over UDP and ICMP refusals of TCP connection attempts are p
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -111,7 +111,8 @@ class Packets:
     """`mark` is only window and timestamp."""
     option: Int64
     """First four bytes of the TCP options; 0 without options."""
-    vlan: Int32
+    network: Int64
+    """Virtual network: VLAN ids (`link.Network.vlan`) or what tunnels say (`tunnels.Inner`); -1 without."""
     damage: Int64
     """Bits of `DAMAGE_*`."""
     copied: NDArray[np.bool_]
@@ -131,7 +132,7 @@ class Packets:
 
 _COLUMNS = (
     "frame", "t_ns", "interface", "original", "source", "destination", "source_port", "destination_port", "seq", "ack",
-    "flags", "window", "header", "offset", "length", "captured", "mark", "weak", "option", "vlan", "damage",
+    "flags", "window", "header", "offset", "length", "captured", "mark", "weak", "option", "network", "damage",
 )  # fmt: skip
 
 
@@ -157,6 +158,16 @@ def part(records: Records, start: int, stop: int) -> Records:
         records.captured[span],
         records.original[span],
     )
+
+
+@dataclass(slots=True)
+class _Block:
+    """A block that is being read and what has been found in it."""
+
+    records: Records
+    columns: list[dict[str, NDArray[Any]]]
+    refusals: list[Refusal]
+    extra: bytearray
 
 
 class PacketDecoder:
@@ -186,12 +197,11 @@ class PacketDecoder:
             self._count(name, count)
         for kind, count in found.unknown.items():
             self.unknown_links[kind] = self.unknown_links.get(kind, 0) + count
-        columns: list[dict[str, NDArray[Any]]] = []
-        refusals: list[Refusal] = []
-        extra = bytearray()
+        block = _Block(records, [], [], bytearray())
         before = found.start - records.offset
         captured = records.captured - before
         on_wire = records.original - before
+        network_of = found.vlan.astype(np.int64)
         versions = [4] if bool((found.version == 4).all()) else [4, 6]
         for version in versions:
             rows = np.arange(len(records)) if len(versions) == 1 else np.flatnonzero(found.version == version)
@@ -200,28 +210,28 @@ class PacketDecoder:
             start, have, wire = found.start, captured, on_wire
             if len(versions) > 1:
                 start, have, wire = start[rows], have[rows], wire[rows]
-            wire = np.maximum(wire, have)
-            self._layer(records, data, version, rows, start, have, wire, found.vlan, columns, refusals, extra, 0)
-        packets = _gather(records, columns, bytes(extra), self.addresses, refusals)
+            self._layer(block, data, 0, version, rows, start, have, np.maximum(wire, have), network_of, 0)
+        packets = _gather(records, block.columns, bytes(block.extra), self.addresses, block.refusals)
         self.tcp += len(packets)
         return packets
 
     def _layer(
         self,
-        records: Records,
+        block: _Block,
         data: Bytes,
+        base: int,
         version: int,
         rows: NDArray[np.intp],
         start: Int64,
         have: Int64,
         wire: Int64,
-        vlan: Int32,
-        columns: list[dict[str, NDArray[Any]]],
-        refusals: list[Refusal],
-        extra: bytearray,
+        networks: Int64,
         depth: int,
     ) -> None:
-        """IP packets that begin at `start`, of one version, and what is tunnelled in them."""
+        """IP packets that begin at `start`, of one version, and what is tunnelled in them.
+
+        `base`: what to add to offsets into `data`; `networks`: virtual network of each record.
+        """
         if version == 4:
             ip = ipv4(data, rows, start, have, wire)
         else:
@@ -230,37 +240,54 @@ class PacketDecoder:
         tcp = (ip.protocol == TCP) & whole
         end = start + have
         if bool(tcp.all()):
-            columns.append(self._tcp(records, data, 0, ip, end, vlan))
+            block.columns.append(self._tcp(block.records, data, base, ip, end, networks))
             return
         if tcp.any():
-            columns.append(self._tcp(records, data, 0, _take(ip, tcp), end[tcp], vlan))
+            block.columns.append(self._tcp(block.records, data, base, _take(ip, tcp), end[tcp], networks))
         rest = ~tcp & whole
-        inner = peel(data, ip, end, rest) if depth < MAX_DEPTH else None
-        if inner is not None:
-            rest[inner.at] = False
-            self._count("tunnelled", len(inner.at))
-            stop = np.maximum(ip.start + ip.length, end)[inner.at]
-            for kind in (4, 6):
-                of = inner.version == kind
-                if of.any():
-                    begin, at = inner.start[of], inner.at[of]
-                    tags = np.full(len(records), -1, np.int32)
-                    tags[ip.rows[at]] = inner.vlan[of]
-                    got = end[at] - begin
-                    self._layer(
-                        records, data, kind, ip.rows[at], begin, got, np.maximum(stop[of] - begin, got), tags, columns,
-                        refusals, extra, depth + 1,
-                    )  # fmt: skip
-        self._others(records, data, ip, end, refusals, rest)
+        rest[self._carried(block, data, base, ip, end, rest, networks, depth)] = False
+        self._others(block.records, data, ip, end, block.refusals, rest)
         if not whole.all():
-            columns.extend(self._join(records, data, ip, end, np.flatnonzero(~whole), vlan, extra))
+            self._join(block, data, ip, end, np.flatnonzero(~whole), networks, depth)
+
+    def _carried(
+        self,
+        block: _Block,
+        data: Bytes,
+        base: int,
+        ip: Datagrams,
+        end: Int64,
+        which: NDArray[np.bool_],
+        networks: Int64,
+        depth: int,
+    ) -> NDArray[np.intp]:
+        """Read what the datagrams marked in `which` carry in tunnels; the positions of those that are tunnels."""
+        around = networks[ip.rows] if depth else np.full(len(ip.rows), -1, np.int64)  # tags of the carrier tell nothing
+        inner = peel(data, ip, end, which, around)
+        if inner is None:
+            return np.zeros(0, np.intp)
+        if depth == MAX_DEPTH:
+            self._count("tunnelled too deep", len(inner.at))
+            return inner.at
+        self._count("tunnelled", len(inner.at))
+        stop = np.maximum(ip.start + ip.length, end)
+        for version in (4, 6):
+            of = inner.version == version
+            if of.any():
+                start, at = inner.start[of], inner.at[of]
+                rows, have = ip.rows[at], end[at] - start
+                inside = np.full(len(block.records), -1, np.int64)
+                inside[rows] = inner.network[of]
+                wire = np.maximum(stop[at] - start, have)
+                self._layer(block, data, base, version, rows, start, have, wire, inside, depth + 1)
+        return inner.at
 
     def close(self) -> None:
         """Nothing more comes."""
         self.fragments.close()
 
     def _tcp(
-        self, records: Records, data: Bytes, base: int, ip: Datagrams, end: Int64, vlan: Int32
+        self, records: Records, data: Bytes, base: int, ip: Datagrams, end: Int64, networks: Int64
     ) -> dict[str, NDArray[Any]]:
         """Columns of the packets in `ip`, all TCP. `end`: where each packet's captured bytes stop."""
         words = data.rows(ip.start, 32).view(">u4")
@@ -311,7 +338,7 @@ class PacketDecoder:
             "mark": mark,
             "weak": weak,
             "option": np.where(size > 20, option, 0),
-            "vlan": of(vlan),
+            "network": of(networks),
             "damage": ip.offload * DAMAGE_OFFLOAD + short * DAMAGE_SHORT,
         }
 
@@ -344,7 +371,7 @@ class PacketDecoder:
                     source, destination = destination, source
                     port = int(data.be(ip.start[i : i + 1] + 2, ">u2")[0])
                 self.names.message(
-                    bytes(records.data[start:stop]),
+                    bytes(data.raw[start:stop]),
                     int(records.t_ns[ip.rows[i]]),
                     self.addresses.text(source),
                     self.addresses.text(destination),
@@ -352,7 +379,7 @@ class PacketDecoder:
                 )
         for i in at[(protocol == ICMP) | (protocol == ICMPV6)][:MAX_REFUSALS].tolist():
             start = int(ip.start[i])
-            refusal = self._refusal(bytes(records.data[start : int(end[i])][:128]), int(ip.protocol[i]))
+            refusal = self._refusal(bytes(data.raw[start : int(end[i])][:128]), int(ip.protocol[i]))
             if refusal is not None:
                 row = int(ip.rows[i])
                 refusals.append(Refusal(int(records.t_ns[row]), int(records.frame[row]), *refusal))
@@ -382,15 +409,16 @@ class PacketDecoder:
 
     def _join(
         self,
-        records: Records,
+        block: _Block,
         data: Bytes,
         ip: Datagrams,
         end: Int64,
         at: NDArray[np.intp],
-        vlan: Int32,
-        extra: bytearray,
-    ) -> Iterator[dict[str, NDArray[Any]]]:
-        """Fragments: columns of the TCP packets that they complete, whose bytes are appended to `extra`."""
+        networks: Int64,
+        depth: int,
+    ) -> None:
+        """Fragments: read the datagrams that they complete, whose bytes are appended to the block's `extra`."""
+        records = block.records
         for i in at.tolist():
             row, start, length = int(ip.rows[i]), int(ip.start[i]), int(ip.length[i])
             protocol = int(ip.protocol[i])
@@ -398,7 +426,7 @@ class PacketDecoder:
             done = self.fragments.add(
                 (int(ip.source[i]), int(ip.destination[i]), int(ip.identification[i]), protocol),
                 int(ip.fragment[i]),
-                bytes(records.data[start : start + max(have, 0)]),
+                bytes(data.raw[start : start + max(have, 0)]),
                 have == length,
                 int(records.t_ns[row]),
                 int(records.original[row]),
@@ -407,34 +435,22 @@ class PacketDecoder:
                 self._count("ip fragment", 1)
                 continue
             body, original = done
+            one = replace(part(records, row, row + 1), original=np.array([original], records.original.dtype))
+            alone = _Block(one, [], block.refusals, block.extra)
             joined = _take(ip, np.array([i]))
-            joined.start = np.zeros(1, np.int64)
+            joined.rows, joined.start = np.zeros(1, np.intp), np.zeros(1, np.int64)
             joined.length = stop = np.array([len(body)], np.int64)
-            inside = Bytes(memoryview(body))
-            if protocol != TCP:
-                carried = self._carried(inside, joined, stop)
-                if carried is None:
-                    self._count(PROTOCOL_NAMES.get(protocol, f"ip protocol {protocol}"), 1)
-                    continue
-                self._count("tunnelled", 1)
-                joined = carried
-            columns = self._tcp(records, inside, len(records.data) + len(extra), joined, stop, vlan)
-            extra += body
-            columns["original"] = np.full(len(columns["rows"]), original, np.int64)
-            columns["damage"] = columns["damage"] | DAMAGE_FRAGMENTS
-            yield columns
-
-    def _carried(self, data: Bytes, ip: Datagrams, stop: Int64) -> Datagrams | None:
-        """The TCP packet that a datagram put together from fragments carries in a tunnel; None when it does not."""
-        inner = peel(data, ip, stop, np.ones(1, np.bool_))
-        if inner is None:
-            return None
-        size = stop - inner.start
-        if inner.version[0] == 4:
-            found = ipv4(data, ip.rows, inner.start, size, size)
-        else:
-            found = ipv6(data, ip.rows, inner.start, size, size, self.addresses)
-        return found if found.protocol[0] == TCP and found.fragment[0] < 0 else None
+            inside, base, network_of = Bytes(memoryview(body)), len(records.data) + len(block.extra), networks[[row]]
+            block.extra += body
+            if protocol == TCP:
+                alone.columns.append(self._tcp(one, inside, base, joined, stop, network_of))
+            elif not len(self._carried(alone, inside, base, joined, stop, np.ones(1, np.bool_), network_of, depth)):
+                del block.extra[-len(body) :]
+                self._count(PROTOCOL_NAMES.get(protocol, f"ip protocol {protocol}"), 1)
+            for columns in alone.columns:
+                columns["rows"] = np.full(len(columns["rows"]), row, np.intp)
+                columns["damage"] = columns["damage"] | DAMAGE_FRAGMENTS
+                block.columns.append(columns)
 
     def _count(self, name: str, times: int) -> None:
         self.other[name] = self.other.get(name, 0) + times

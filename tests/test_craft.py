@@ -26,9 +26,9 @@ PREFERENCES = (
     "tcp.reassemble_out_of_order:TRUE",
 )
 PORTS = (8000, 9000, 8333, 15001, 3128, 10088, 9001, 9002, 9003, 7000, 8080, 9500, 9600, 9700)
-DAMAGED = ("case12b", "case21a", "case21c", "case24a", "case24b", "case24c", "case24d", "case65c", "case65e")
+DAMAGED = ("case12b", "case21a", "case21c", "case24a", "case24b", "case24c", "case24d", "case26f", "case65c", "case65e")
 """Captures that Wireshark is meant to complain about."""
-REPEATED = ("case08a", "case08b", "case17c", "case21b", "case27", "case65a", "case65b")
+REPEATED = ("case08a", "case08b", "case17c", "case21b", "case26a", "case26c", "case26g", "case27", "case65a", "case65b")
 """Captures with packets copied, repeated or out of order, or with client ports used again."""
 
 
@@ -48,7 +48,7 @@ def test_files_are_what_the_scripts_write() -> None:
 
 
 def test_every_case_asked_for_is_there() -> None:
-    wanted = [*range(1, 22), 23, 24, 25, 27, 29, 32, 33, 35, 37, 40, 42, 44, 47, 48, 49, 50, 52, 55, 56, 57, 59]
+    wanted = [*range(1, 22), 23, 24, 25, 26, 27, 29, 32, 33, 35, 37, 40, 42, 44, 47, 48, 49, 50, 52, 55, 56, 57, 59]
     wanted += [62, 63, 65, 68]
     assert {int(p.stem[4:6]) for p in TRUTHS} >= set(wanted)
 

@@ -56,12 +56,12 @@ def test_tls_recording_is_read_by_tshark(tmp_path: Path) -> None:
     need_recording()
     file, document = record("tls.mcp-legacy", tmp_path)
     assert file.name == "tls.mcp-legacy.pcapng"
-    seen = tshark(file, "http.request", ["http.request.method", "http.request.uri"])
+    port = document["port"]
+    told = ["-d", f"tcp.port=={port},tls", "-d", f"tls.port=={port},http"]
+    seen = tshark(file, "http.request", ["http.request.method", "http.request.uri"], *told)
     assert Counter(seen) == booked(document)
-    assert {
-        version
-        for (version,) in tshark(file, "tls.handshake.type == 2", ["tls.handshake.extensions.supported_version"])
-    } == {"0x0304"}
+    fields = ["tls.handshake.extensions.supported_version"]
+    assert {version for (version,) in tshark(file, "tls.handshake.type == 2", fields, *told)} == {"0x0304"}
     for contact in document["each"]:
         assert all(each["opened_ns"] < each["secured_ns"] for each in contact["tcp"])
 
@@ -70,7 +70,8 @@ def test_tls_recording_is_read_by_tshark(tmp_path: Path) -> None:
 def test_http2_recording_is_read_by_tshark(tmp_path: Path) -> None:
     need_recording()
     file, document = record("h2.mcp-modern", tmp_path)
-    seen = tshark(file, "http2.headers.method", ["http2.headers.method", "http2.headers.path"])
+    told = ["-d", f"tcp.port=={document['port']},tls"]
+    seen = tshark(file, "http2.headers.method", ["http2.headers.method", "http2.headers.path"], *told)
     assert Counter(seen) == booked(document)
     (group,) = document["groups"]
     assert (group["round_trips"], group["connections"], group["bytes_up"], group["bytes_down"]) == (2, 1, None, None)

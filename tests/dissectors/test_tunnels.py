@@ -25,7 +25,7 @@ def wraps() -> dict[str, Wrap]:
     from scapy.contrib.geneve import GENEVE
     from scapy.contrib.gtp import GTP_U_Header, GTPPDUSessionContainer
     from scapy.contrib.mpls import MPLS
-    from scapy.layers.inet import GRE, IP, UDP
+    from scapy.layers.inet import GRE, IP, TCP, UDP
     from scapy.layers.inet6 import IPv6
     from scapy.layers.l2 import Dot1AD, Dot1Q, Ether
     from scapy.layers.ppp import PPP, PPPoE
@@ -41,6 +41,12 @@ def wraps() -> dict[str, Wrap]:
 
     def inside(packet: Any) -> Any:
         return raw(packet[IP])
+
+    def six(packet: Any) -> Any:
+        ends = ("2001:db8:1::" + str(address).rpartition(".")[2] for address in (packet[IP].src, packet[IP].dst))
+        made = IPv6(src=next(ends), dst=next(ends)) / packet[TCP].copy()
+        del made[TCP].chksum
+        return made
 
     vxlan = ip / UDP(sport=40000, dport=4789, chksum=0)
     return {
@@ -65,6 +71,25 @@ def wraps() -> dict[str, Wrap]:
         "erspan 3": lambda p: [ip / GRE(proto=0x22EB, seqnum_present=1) / ERSPAN_III(session_id=3) / raw(p)],
         "ip in ip": lambda p: [ether / IP(src="198.51.100.1", dst="198.51.100.2", proto=4) / inside(p)],
         "4 in 6": lambda p: [ether / IPv6(src="2001:db8::1", dst="2001:db8::2", nh=4) / inside(p)],
+        "6 in 4": lambda p: [ether / IP(src="198.51.100.1", dst="198.51.100.2", proto=41) / six(p)],
+        "6 in 6": lambda p: [ether / IPv6(src="2001:db8::1", dst="2001:db8::2", nh=41) / six(p)],
+        "vxlan in vxlan in fragments": lambda p: fragments(
+            vxlan / VXLAN(vni=5, flags=8) / raw(vxlan / VXLAN(vni=6, flags=8) / raw(p))
+        ),
+        "fragments in fragments": lambda p: [
+            outer
+            for inner in fragments(p.copy(), 160)
+            for outer in fragments(vxlan / VXLAN(vni=5, flags=8) / raw(inner), 120)
+        ],
+        "vxlan on a port of no fame": lambda p: [
+            ip / UDP(sport=40000, dport=14789, chksum=0) / VXLAN(vni=5, flags=8) / raw(p)
+        ],
+        "geneve on a port of no fame": lambda p: [
+            ip / UDP(sport=40000, dport=16081, chksum=0) / GENEVE(vni=5, proto=0x6558) / raw(p)
+        ],
+        "gtp on a port of no fame": lambda p: [
+            ip / UDP(sport=12152, dport=12152) / GTP_U_Header(teid=5, gtp_type=255) / inside(p)
+        ],
         "gtp": lambda p: [ip / UDP(sport=2152, dport=2152) / GTP_U_Header(teid=5, gtp_type=255) / inside(p)],
         "gtp with an extension": lambda p: [
             ip / UDP(sport=2152, dport=2152)
@@ -79,17 +104,19 @@ def wraps() -> dict[str, Wrap]:
     }  # fmt: skip
 
 
-def fragments(packet: Any) -> list[Any]:
+def fragments(packet: Any, size: int = 400) -> list[Any]:
     from scapy.layers.inet import fragment
 
     fragments.count = getattr(fragments, "count", 100) + 1  # type: ignore[attr-defined]
     packet.payload.id = fragments.count  # type: ignore[attr-defined]
-    return list(fragment(packet, 400))
+    return list(fragment(packet, size))
 
 
 NAMES = (
     *("vxlan", "vxlan over IPv6", "vxlan in vxlan", "vxlan of both sides", "vxlan in fragments", "geneve"),
     *("geneve with options", "gre", "gre with everything", "erspan 1", "erspan 2", "erspan 3", "ip in ip", "4 in 6"),
+    *("6 in 4", "6 in 6", "vxlan in vxlan in fragments", "fragments in fragments", "vxlan on a port of no fame"),
+    *("geneve on a port of no fame", "gtp on a port of no fame"),
     *("gtp", "gtp with an extension", "mpls", "mpls in gre", "pppoe", "provider tags in vxlan"),
 )
 
@@ -157,6 +184,52 @@ def test_a_lost_outer_fragment_is_a_hole(tmp_path: Path) -> None:
     wrpcap(str(path), [p for i, p in enumerate(packets) if i != last])
     analysis = hsa.analyze(path, tokenizer="none")
     assert any(d.kind == "gap" for d in analysis.damage) and not analysis.bugs
+
+
+TENANTS = FIXTURES / "cases" / "case65e.pcap"
+"""Two tenants with equal addresses and ports on VLAN 10 and 20."""
+
+
+@pytest.mark.parametrize("kind", ["vni", "vni of both sides", "vlan, both sides mirrored", "gre key"])
+def test_tenants_are_kept_apart(kind: str, tmp_path: Path) -> None:
+    from scapy.layers.inet import GRE, IP, UDP
+    from scapy.layers.l2 import Dot1Q, Ether
+    from scapy.layers.vxlan import VXLAN
+    from scapy.packet import Raw
+    from scapy.utils import PcapReader, wrpcap
+
+    ip = Ether() / IP(src="198.51.100.1", dst="198.51.100.2")
+    packets = []
+    with PcapReader(str(TENANTS)) as reader:
+        for packet in reader:
+            tag, tagged = packet[Dot1Q].vlan, bytes(packet)
+            bare = tagged[:12] + tagged[16:]
+            frames = {
+                "vni": [(tag, bare)],
+                "vni of both sides": [(tag, bare), (tag + 1, bare)],
+                "vlan, both sides mirrored": [(5, tagged), (6, tagged)],
+                "gre key": [],
+            }[kind]
+            made = [ip / UDP(sport=40000, dport=4789, chksum=0) / VXLAN(vni=n, flags=8) / Raw(f) for n, f in frames]
+            made = made or [ip / GRE(proto=0x0800, key_present=1, key=tag) / Raw(bytes(packet[IP]))]
+            for i, one in enumerate(made):
+                one.time = packet.time + i * 0.000002
+                packets.append(one)
+    path = tmp_path / "tenants.pcap"
+    wrpcap(str(path), packets)
+    assert told(path) == told(TENANTS) and len(told(TENANTS)) == 2
+
+
+def test_deeper_than_we_look_is_counted(tmp_path: Path) -> None:
+    from scapy.utils import PcapReader, wrpcap
+
+    wrap = wraps()["vxlan in vxlan"]
+    with PcapReader(str(BASES[1])) as reader:
+        packets = [wrap(wrap(wrap(packet)[0])[0])[0] for packet in reader]
+    path = tmp_path / "deep.pcap"
+    wrpcap(str(path), packets)
+    counts = hsa.analyze(path, tokenizer="none").protocols_not_tcp
+    assert counts == {"tunnelled": 4 * len(packets), "tunnelled too deep": len(packets)}
 
 
 @pytest.mark.parametrize("seed", range(20))
