@@ -1,4 +1,4 @@
-"""Entry of the processes of a recording: `PYTHON path/to/this/folder client|counterpart|versions`.
+"""Entry of the processes of a recording: `PYTHON path/to/this/folder client PROTOCOL`, or `counterpart`, or `versions`.
 
 Run by path and not by name, so that an environment with pinned SDKs does not need hsa and what hsa needs: two
 stand-ins take the places of the parent packages.
@@ -35,10 +35,10 @@ def main(arguments: list[str]) -> int:
     """Run one of the processes; its exit status."""
     if "hsa.capture" not in sys.modules:
         _stand_in()
-    if len(arguments) != 1 or arguments[0] not in PROCESSES:
+    if not arguments or arguments[0] not in PROCESSES:
         print(f"one of {', '.join(PROCESSES)} is wanted", file=sys.stderr)
         return 2
-    status: int = importlib.import_module(f"{PACKAGE}.{arguments[0]}").main()
+    status: int = importlib.import_module(f"{PACKAGE}.{arguments[0]}").main(*arguments[1:])
     return status
 
 

@@ -211,9 +211,9 @@ async function contact(errand) {
 }
 
 await fetch('data:,x'); // makes the first pool
+await import(process.argv[2] === 'mcp' ? '@modelcontextprotocol/client' : '@a2a-js/sdk/client'); // before any timing
 const { value: line } = await createInterface({ input: process.stdin })[Symbol.asyncIterator]().next();
 const errand = JSON.parse(line);
-await import(errand.cell.protocol === 'mcp' ? '@modelcontextprotocol/client' : '@a2a-js/sdk/client'); // before any timing
 for (let i = 0; i < errand.warmups + errand.runs; i++) {
   console.log(JSON.stringify({ warmup: i < errand.warmups, ...(await contact(errand)) }));
 }

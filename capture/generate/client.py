@@ -154,8 +154,9 @@ async def _play(errand: Errand) -> None:
         say({"warmup": i < errand.warmups, **record})
 
 
-def main() -> int:
-    """Read an errand, carry it out, tell each run in a line."""
+def main(protocol: str) -> int:
+    """Load the SDK of `protocol`, read an errand, carry it out, tell each run in a line."""
     logging.disable(logging.CRITICAL)
+    _sdk(protocol)
     asyncio.run(_play(Errand.read()))
     return 0

@@ -25,7 +25,7 @@ from hsa.capture.generate.cells import Cell
 from hsa.capture.generate.embed import embed
 from hsa.capture.generate.errand import LOOPBACK, Errand
 from hsa.capture.generate.place import Place, place
-from hsa.capture.generate.processes import PlayFailed, client, contacts, counterpart, versions
+from hsa.capture.generate.processes import PlayFailed, client, counterpart, python_client, versions
 from hsa.capture.generate.sniffer import SETTLE_S, Sniffer, sniff
 from hsa.capture.links.link import LOCAL, Link
 
@@ -122,7 +122,7 @@ def _play(cell: Cell, folder: Path, setting: Setting, step: Callable[[str], None
     warmups = 0 if cell.at_once else setting.warmups
     served: list[dict[str, Any]] = []
     log: list[dict[str, Any]] = []
-    command = node.command() if cell.node else client(setting.client_python)
+    command = node.command() if cell.node else python_client(setting.client_python)
     began = datetime.now(UTC)
     with ExitStack() as stack:
         scratch = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="hsa-generate-")))
@@ -133,6 +133,7 @@ def _play(cell: Cell, folder: Path, setting: Setting, step: Callable[[str], None
             authority, own_certificate = certificate.make(scratch, where.host)
             waiting = replace(waiting, certificate=str(own_certificate))
             environment = {"SSL_CERT_FILE": str(authority), "SSLKEYLOGFILE": str(key_log)}
+        player = stack.enter_context(client(command, cell.protocol, where.client_side(), environment))
         port, *more = stack.enter_context(counterpart(setting.counterpart_python, waiting, served, where.server_side()))
         if cell.pooled:
             nginx = stack.enter_context(proxy.running(scratch, ports[0], port))
@@ -147,7 +148,7 @@ def _play(cell: Cell, folder: Path, setting: Setting, step: Callable[[str], None
                 recording.enter_context(_sniffing(file, side, where, made))
                 for file, side in zip([file.with_suffix(".pcap") for file in captures], sides, strict=True)
             ]
-            primed, told = contacts(command, going, step, where.client_side(), environment)
+            primed, told = player.contacts(going, step)
             time.sleep(SETTLE_S)
         if cell.tls:
             captures = [_with_secrets(file, key_log, made) for file in captures]

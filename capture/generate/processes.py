@@ -8,6 +8,8 @@ import subprocess
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import IO, Any
 
@@ -84,36 +86,49 @@ def counterpart(
             served.extend(json.loads(line)["served"])
 
 
-def contacts(
-    command: list[str],
-    errand: Errand,
-    step: Callable[[str], None],
-    where: AbstractContextManager[None],
-    environment: dict[str, str],
-) -> tuple[dict[str, Any] | None, list[dict[str, Any]]]:
-    """Let the client process carry out its errand; the priming contact, if any, and the others."""
-    primed, told = None, []
-    with _process(command, where, environment) as (process, complaints):
-        assert process.stdout is not None
-        _start(process, errand)
-        for line in process.stdout:
+@dataclass(slots=True)
+class Client:
+    """A client process that waits for its errand."""
+
+    process: subprocess.Popen[str]
+    complaints: IO[str]
+
+    def contacts(
+        self, errand: Errand, step: Callable[[str], None]
+    ) -> tuple[dict[str, Any] | None, list[dict[str, Any]]]:
+        """Let it carry out its errand; the priming contact, if any, and the others. Once only."""
+        primed, told = None, []
+        assert self.process.stdout is not None
+        _start(self.process, errand)
+        for line in self.process.stdout:
             record = json.loads(line)
             if "primed" in record:
                 primed = record["primed"]
             else:
                 told.append(record)
                 step(record["outcome"])
-        if process.wait() != 0:
-            raise _why("client", complaints)
-    return primed, told
+        if self.process.wait() != 0:
+            raise _why("client", self.complaints)
+        return primed, told
 
 
-def client(python: str) -> list[str]:
+@contextmanager
+def client(
+    command: list[str], protocol: str, where: AbstractContextManager[None], environment: dict[str, str]
+) -> Iterator[Client]:
+    """A client process. It loads the SDK of `protocol` at once, while the counterpart is still starting."""
+    with _process([*command, protocol], where, environment) as (process, complaints):
+        yield Client(process, complaints)
+
+
+def python_client(python: str) -> list[str]:
     """The client process of this interpreter."""
     return [python, str(FOLDER), "client"]
 
 
+@cache
 def versions(python: str) -> dict[str, str]:
+    """What is installed where this interpreter is."""
     said = subprocess.run([python, str(FOLDER), "versions"], capture_output=True, text=True, check=True)
     versions: dict[str, str] = json.loads(said.stdout)
     return versions
