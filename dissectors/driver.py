@@ -12,13 +12,14 @@ from collections.abc import Iterator
 from typing import Protocol
 
 from hsa.capture.records import Records, Trace
+from hsa.dissectors.budget import Budget
 from hsa.dissectors.connection import Connection
 from hsa.dissectors.contract import Damage, Direction, Gap, Probe, Seen
 from hsa.dissectors.damage import DamageCount, DamageTable
 from hsa.dissectors.dns import Names
 from hsa.dissectors.first_bytes import OTHER, REASONS, kind_of
 from hsa.dissectors.http import HttpExchange
-from hsa.dissectors.nesting import JSON_BYTES, Opener, Output, Reader, Run, Setting
+from hsa.dissectors.nesting import Opener, Output, Reader, Run, Setting
 from hsa.dissectors.packets import PacketDecoder, parts
 from hsa.dissectors.registry import STREAMS, open_stream
 from hsa.dissectors.sealed import Sealed
@@ -40,18 +41,18 @@ class Source(Protocol):
 
 class Driver:
     """Iterate for (exchange, final): once when an exchange's head is complete, and once more, with True, when nothing
-    can be added to it. `json_bytes` is the longest JSON body kept, decoded. Nothing raises because of a capture."""
+    can be added to it. Nothing raises because of a capture."""
 
     def __init__(
         self,
         reader: Source,
         *,
-        json_bytes: int = JSON_BYTES,
+        budget: Budget | None = None,
         opener: Opener = open_stream,
         secrets: KeyLog | None = None,
     ) -> None:
-        """`opener` gives the reader for a kind of stream; one that looks on as the bytes go by can be put in. `secrets`
-        open TLS."""
+        """`budget` is what contents may hold in memory. `opener` gives the reader for a kind of stream; one that looks
+        on as the bytes go by can be put in. `secrets` open TLS."""
         self._reader = reader
         self.names = Names()
         self.packets = PacketDecoder(self.names)
@@ -61,7 +62,7 @@ class Driver:
         """Reason to number of connections (or tunnels in them) that were not decoded."""
         self.bugs = 0
         """Faults of our own that were caught."""
-        self._run = Run(opener, json_bytes, self.streams.rename, KeyLog() if secrets is None else secrets)
+        self._run = Run(opener, budget or Budget(), self.streams.rename, KeyLog() if secrets is None else secrets)
         self._readers: dict[Connection, Reader] = {}
 
     @property

@@ -31,6 +31,11 @@ class GrpcMessages:
         self.stopped: str | None = None
         """Why no more are read."""
 
+    @property
+    def waiting(self) -> int:
+        """Bytes held of a message that is not whole."""
+        return len(self._buffer)
+
     def push(self, chunk: Chunk) -> list[tuple[bytes, Seen]]:
         """Messages (decompressed) that this piece completes, with where they were seen."""
         if self.stopped is not None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from hsa.dissectors.budget import Share
 from hsa.dissectors.connection import Connection, Tls
 from hsa.dissectors.contract import Direction, Seen
 
@@ -116,6 +117,8 @@ class HttpMessage:
     unknown_fields: int = 0
     """HTTP/2: fields of head and trailers that refer to what was sent before the capture began, or in a hole. Method,
     target, status and headers may be among them: then they are None or absent."""
+    share: Share | None = None
+    """What its content holds of the memory for all of them."""
     first_values: dict[str, str] | None = None
     """First value of each header, once somebody asked (`fields`)."""
 

@@ -257,7 +257,7 @@ class Http2Reader:
         """What takes the body that begins with `first`."""
         kind, codings = body_kind(message, first)
         message.event_stream = message.event_stream or kind is Kind.EVENTS
-        content = Content(message, kind, codings, self._setting.run.json_bytes)
+        content = Content(message, kind, codings, self._setting.run.budget)
         if half.damaged:
             content.gap(Gap(-1, first.seen))
         return content

@@ -12,12 +12,12 @@ from enum import IntEnum
 from functools import lru_cache
 from typing import Any
 
+from hsa.dissectors.budget import TOO_MUCH, Budget, Share, parsed_size
 from hsa.dissectors.coding import Decoder, decoder_for
 from hsa.dissectors.contract import Chunk, Damage, Gap, Seen
 from hsa.dissectors.grpc_messages import MAX_MESSAGE, GrpcMessages
 from hsa.dissectors.http import HttpMessage
 from hsa.dissectors.jsonrpc import parse_messages
-from hsa.dissectors.nesting import JSON_BYTES
 from hsa.dissectors.sse import EVENT_BYTES, Sse, SseEvent
 
 TEXT_BYTES = 65536
@@ -31,6 +31,10 @@ DOCUMENTS_KEPT = 1024
 DOCUMENT_BYTES_KEPT = 16 * 2**20
 PARTS_KEPT = 256
 """Pieces of a body kept apart until it is whole; smaller ones behind them are put together as they come."""
+TRIFLE_BYTES = 1024
+"""Whole bodies up to this length take no share: there is one message of them in each direction of a connection."""
+PARSED = 16
+"""Most that a short event takes once it is read, by its length."""
 FIRST_EVENT_BYTES = 65536
 """Data kept of the first event of a stream: an address, where it matters."""
 
@@ -81,38 +85,48 @@ def codings_of(fields: Mapping[str, str]) -> str | None:
     return ", ".join(codings) or None
 
 
-def read_whole(message: HttpMessage, fields: Mapping[str, str], content: Chunk, json_bytes: int) -> list[Damage]:
+def read_whole(message: HttpMessage, fields: Mapping[str, str], content: Chunk, budget: Budget) -> list[Damage]:
     """Read a body that is there as a whole. Gives the damage met."""
     kind = kind_of(fields.get("content-type"))
     codings = codings_of(fields)
-    if codings is None and content.size <= TEXT_BYTES and content.size <= json_bytes and kind in _PLAIN:
-        body = message.body = content.data
-        _parse(message, body, kind is Kind.JSON, content.seen)
-        return _NO_DAMAGE
-    reader = Content(message, kind, codings, json_bytes)
+    if codings is None and content.size <= TEXT_BYTES and content.size <= budget.one and kind in _PLAIN:
+        body = content.data
+        if content.size > TRIFLE_BYTES:
+            share = message.share = Share(budget)
+            if not share.take(content.size):
+                message.body_note = "limit"
+                return [_limit(message, content.seen, TOO_MUCH)]
+        message.body = body
+        return _parse(message, body, kind is Kind.JSON, content.seen)
+    reader = Content(message, kind, codings, budget)
     reader.add(content)
     reader.finish()
     return reader.damage
 
 
-def _parse(message: HttpMessage, body: bytes, claimed: bool, seen: Seen) -> None:
-    """Parse a body as JSON if it claims to be (`claimed`) or looks like it."""
+def _parse(message: HttpMessage, body: bytes, claimed: bool, seen: Seen) -> list[Damage]:
+    """Parse a body as JSON if it claims to be (`claimed`) or looks like it. Gives the damage met."""
     if not body:
-        return
+        return _NO_DAMAGE
     if not (claimed or body[0] in b"{[" or body[:64].removeprefix(_BOM).lstrip()[:1] in (b"{", b"[")):
-        return
+        return _NO_DAMAGE
+    if message.share is not None and not message.share.take(parsed_size(body)):
+        message.body, message.body_note = None, "limit"
+        return [_limit(message, seen, TOO_MUCH)]
     messages, document, error = parse_messages(body, message.direction, seen)
     if messages:
         message.messages = messages
     message.json = document
     if error is not None and claimed and message.cut != "gap" and message.cut != "capture":
         message.json_error = error
+    return _NO_DAMAGE
 
 
 class Content:
     """Fills body, events and messages of one `HttpMessage`."""
 
     __slots__ = (
+        "_ahead",
         "_claimed",
         "_decoder",
         "_document_bytes",
@@ -121,6 +135,7 @@ class Content:
         "_limit",
         "_parts",
         "_seen",
+        "_share",
         "_size",
         "_sse",
         "_sse_left",
@@ -129,8 +144,9 @@ class Content:
         "message",
     )
 
-    def __init__(self, message: HttpMessage, kind: Kind, codings: str | None, json_bytes: int = JSON_BYTES) -> None:
+    def __init__(self, message: HttpMessage, kind: Kind, codings: str | None, budget: Budget) -> None:
         self.message = message
+        self._share = message.share = Share(budget)
         self.damage: list[Damage] = []
         """Damage met since the owner last looked."""
         self._kind = kind
@@ -139,10 +155,12 @@ class Content:
         self._size = 0
         self._seen: Seen | None = None
         self._stopped = False
-        self._limit = json_bytes if kind is Kind.JSON else TEXT_BYTES
+        self._limit = budget.one if kind is Kind.JSON else TEXT_BYTES
         self._sse: Sse | None = None
         self._sse_left = 0
         """Bytes given to the event stream that no event has used."""
+        self._ahead = 0
+        """Of the share: what is for them."""
         self._decoder: Decoder | None = None
         self._document_bytes = 0
         self._grpc: GrpcMessages | None = None
@@ -153,14 +171,14 @@ class Content:
             self._grpc = GrpcMessages(message.header("grpc-encoding"))
             return
         if codings is not None:
-            self._decoder = decoder_for(codings, json_bytes)
+            self._decoder = decoder_for(codings, budget.one)
             if self._decoder is None:
                 self._stop("coded")
                 return
         if kind is Kind.EVENTS:
             self._sse = Sse()
         elif kind is Kind.TEXT:
-            self._limit = json_bytes
+            self._limit = budget.one
 
     def _stop(self, note: str) -> None:
         self._stopped = True
@@ -172,8 +190,12 @@ class Content:
         if self._stopped:
             return
         if self._grpc is not None:
-            self.message.grpc += [text for text, _ in self._grpc.push(chunk)]
+            texts = [text for text, _ in self._grpc.push(chunk)]
             self.message.grpc_messages = self._grpc.count
+            if not (self._share.take(sum(map(len, texts))) and self._hold(self._grpc.waiting)):
+                self._too_much(chunk.seen)
+                return
+            self.message.grpc += texts
             if self._grpc.stopped == "limit":
                 self.damage.append(_limit(self.message, chunk.seen, f"gRPC message longer than {MAX_MESSAGE} bytes"))
                 self._stop("limit")
@@ -184,6 +206,8 @@ class Content:
             if self._decoder is None:
                 self._sse_left += chunk.size
                 self._events(self._sse.push(self.message.direction, chunk))
+                if not self._hold(self._sse.waiting):
+                    self._too_much(chunk.seen)
                 return
             for packet in chunk.packets():
                 self._decoder.limit = self._decoder.size + EVENT_BYTES
@@ -191,6 +215,8 @@ class Content:
                 if text:
                     self._events(self._sse.push(self.message.direction, Chunk(text, packet.seen)))
             self._check_decoder(chunk.seen)
+            if not self._hold(self._sse.waiting):
+                self._too_much(chunk.seen)
             return
         if self._kind is Kind.TEXT and not self._parts and self._decoder is None and chunk.size > TEXT_BYTES:
             self._look(chunk.read(0, 64))
@@ -212,10 +238,26 @@ class Content:
         if size > self._limit:
             self.damage.append(_limit(self.message, chunk.seen, f"body longer than {self._limit} bytes"))
             self._stop("limit")
+        elif not self._share.take(len(data)):
+            self._too_much(chunk.seen)
         elif data:
             self._keep(data)
             if self._kind is Kind.TEXT and size > TEXT_BYTES:
                 self._look(self._parts[0])
+
+    def _hold(self, ahead: int) -> bool:
+        """Take the share for bytes that wait for more; False when it is not to be had."""
+        more = ahead - self._ahead
+        if more > 0 and not self._share.take(more):
+            return False
+        if more < 0:
+            self._share.give(-more)
+        self._ahead = ahead
+        return True
+
+    def _too_much(self, seen: Seen) -> None:
+        self.damage.append(_limit(self.message, seen, TOO_MUCH))
+        self._stop("limit")
 
     def _keep(self, data: bytes) -> None:
         parts = self._parts
@@ -271,7 +313,7 @@ class Content:
         parts = self._parts
         message.body = parts[0] if len(parts) == 1 and isinstance(parts[0], bytes) else b"".join(parts)
         self._parts = []
-        _parse(message, message.body, self._claimed, self._seen or message.seen)
+        self.damage += _parse(message, message.body, self._claimed, self._seen or message.seen)
 
     def _events(self, events: list[Any]) -> None:
         message = self.message
@@ -305,10 +347,18 @@ class Content:
         if data[0] not in b"{[" and data.lstrip()[:1] not in (b"{", b"["):
             message.other_events += 1
             return
+        need = PARSED * len(data) if len(data) <= TRIFLE_BYTES else len(data) + parsed_size(data)
+        if not self._share.take(need):
+            if message.body_note is None:
+                self.damage.append(_limit(message, event.seen, TOO_MUCH))
+                message.body_note = "limit"
+            message.messages_dropped += 1
+            return
         messages, document, error = parse_messages(data, message.direction, event.seen)
         if messages:
             kept = message.messages
-            if len(kept) < MESSAGES_KEPT:
+            before = len(kept)
+            if before < MESSAGES_KEPT:
                 kept.extend(messages)
                 return
             for one in messages:
@@ -316,16 +366,21 @@ class Content:
                     kept.append(one)
                 else:
                     message.messages_dropped += 1
+            if len(kept) == before:
+                self._share.give(need)
             return
         message.other_events += 1
         if error is not None or document is None:
+            self._share.give(need)
             return
         size = self._document_bytes + len(data)
         if len(message.data_documents) < DOCUMENTS_KEPT and size <= DOCUMENT_BYTES_KEPT:
             self._document_bytes = size
             message.data_documents.append(document)
-        elif len(message.data_documents) == DOCUMENTS_KEPT and size <= DOCUMENT_BYTES_KEPT:
+            return
+        if len(message.data_documents) == DOCUMENTS_KEPT and size <= DOCUMENT_BYTES_KEPT:
             message.data_documents[-2:] = message.data_documents[-1], document  # the last two say how it ended
+        self._share.give(need)
 
 
 def _limit(message: HttpMessage, seen: Seen, detail: str) -> Damage:

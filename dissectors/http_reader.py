@@ -54,11 +54,11 @@ class HttpReader:
     """Reader of one connection (or of one tunnel in it)."""
 
     __slots__ = (
+        "_budget",
         "_connection",
         "_halves",
         "_http1",
         "_inner",
-        "_json_bytes",
         "_lone",
         "_lost_ns",
         "_open",
@@ -75,7 +75,7 @@ class HttpReader:
         self._http1 = Http1(setting.mid_start)
         self._tunnel = setting.tunnel
         self._order = setting.order
-        self._json_bytes = setting.run.json_bytes
+        self._budget = setting.run.budget
         self._open: dict[int, _Open] = {}
         self._lone = -1
         """Number given to the next exchange without a request."""
@@ -263,7 +263,7 @@ class HttpReader:
         message.seen = event.seen.to(event.last)
         message.ended_by = event.ended_by
         message.complete = True
-        damage = read_whole(message, event.fields, content, self._json_bytes)
+        damage = read_whole(message, event.fields, content, self._budget)
         if damage:
             self._out.extend(damage)
         message.wire_bytes += event.after
@@ -287,7 +287,7 @@ class HttpReader:
         content = half.content
         if content is None:
             kind = kind_of(half.fields.get("content-type"))
-            content = half.content = Content(message, kind, codings_of(half.fields), self._json_bytes)
+            content = half.content = Content(message, kind, codings_of(half.fields), self._budget)
         if isinstance(item, Gap):
             if item.size > 0:
                 message.missing += item.size

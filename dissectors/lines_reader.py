@@ -11,6 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from hsa.dissectors.budget import TOO_MUCH, Share
 from hsa.dissectors.contract import C2S, S2C, Damage, Direction, Gap, Item, Seen
 from hsa.dissectors.http import NO_HTTP, HttpExchange, HttpMessage, JsonRpcMessage
 from hsa.dissectors.http_content import ANSWERS_KEPT, MESSAGES_KEPT
@@ -38,6 +39,7 @@ class LinesReader:
     def __init__(self, setting: Setting) -> None:
         self._connection = setting.connection
         self._lines = JsonLines()
+        self._budget = setting.run.budget
         self._order = setting.order
         self._tls = setting.tls
         self._open: dict[HttpExchange, _Open] = {}
@@ -77,15 +79,20 @@ class LinesReader:
         if isinstance(said, Damage):
             self._out.append(said)
         elif said.messages:
-            (self._asked if said.direction is C2S else self._answered)(said)
+            share = Share(self._budget)
+            if share.take_json(said.text):
+                message = _message(said, share)
+                (self._asked if said.direction is C2S else self._answered)(said, message)
+            else:
+                self._out.append(Damage("limit", LAYER, said.direction, said.seen, said.bytes, "", TOO_MUCH))
         elif said.document is not None or said.error is not None:
             detail = "line is no JSON" if said.error is not None else "line is no JSON-RPC message"
             rule = "MCP transports, section stdio"
             self._out.append(Damage("malformed", LAYER, said.direction, said.seen, said.bytes, rule, detail))
 
-    def _asked(self, line: JsonLine) -> None:
+    def _asked(self, line: JsonLine, request: HttpMessage) -> None:
         """A line of the client's."""
-        exchange = HttpExchange(self._connection, None, NO_HTTP, _message(line), None, order=self._order, tls=self._tls)
+        exchange = HttpExchange(self._connection, None, NO_HTTP, request, None, order=self._order, tls=self._tls)
         self._order += 1
         entry = _Open(exchange)
         self._open[exchange] = entry
@@ -102,9 +109,8 @@ class LinesReader:
             self._out.append(Damage("limit", LAYER, C2S, line.seen, 0, "", f"more than {MAX_OPEN} open requests"))
             self._final(next(iter(self._open.values())))
 
-    def _answered(self, line: JsonLine) -> None:
+    def _answered(self, line: JsonLine, rest: HttpMessage) -> None:
         """A line of the server's."""
-        rest = _message(line)
         lone: list[JsonRpcMessage] = []
         for message in line.messages:
             answers = message.kind in ("response", "error")
@@ -147,12 +153,12 @@ class LinesReader:
         self._out.append((exchange, True))
 
 
-def _message(line: JsonLine) -> HttpMessage:
+def _message(line: JsonLine, share: Share) -> HttpMessage:
     """A line as a message that is all body."""
     size = len(line.text.rstrip(b"\r\n"))
     message = HttpMessage(line.direction, line.seen, "", wire_bytes=line.bytes, body_bytes=size, body=line.text)
     message.messages, message.json = list(line.messages), line.document
-    message.complete, message.ended_by = True, "line"
+    message.complete, message.ended_by, message.share = True, "line", share
     return message
 
 
@@ -160,7 +166,9 @@ def _add(exchange: HttpExchange, line: HttpMessage, message: JsonRpcMessage) -> 
     """Give a line, or one message of it, to the exchange; the line's bytes go to the first that gets something."""
     response = exchange.response
     if response is None:
-        exchange.response = response = HttpMessage(S2C, line.seen, "", ended_by="line")
+        exchange.response = response = HttpMessage(S2C, line.seen, "", ended_by="line", share=line.share)
+    elif response.share is not None and line.share is not None and line.share is not response.share:
+        response.share.join(line.share)
     response.seen = response.seen.to(line.seen)
     if len(response.messages) < (MESSAGES_KEPT if message.kind == "notification" else ANSWERS_KEPT):
         response.messages.append(message)

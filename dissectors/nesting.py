@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Protocol, TypeAlias
 
+from hsa.dissectors.budget import Budget
 from hsa.dissectors.connection import Connection, Tls
 from hsa.dissectors.contract import Damage, Direction, Item, Seen
 from hsa.dissectors.first_bytes import REASONS
@@ -21,8 +22,6 @@ from hsa.dissectors.tls_keylog import KeyLog
 
 MAX_DEPTH = 32
 """Streams inside each other: each is a reader inside a reader."""
-JSON_BYTES = 64 * 2**20
-"""Longest JSON body kept, decoded. Catalogues of hundreds of kilobytes are reported; base64 media reach tens of MB."""
 
 Output = tuple[HttpExchange, bool] | Damage
 """An exchange with whether it is final, or damage."""
@@ -55,8 +54,8 @@ class Run:
 
     open: Opener = lambda kind, setting: None
     """A reader for a kind of stream; None when there is none."""
-    json_bytes: int = JSON_BYTES
-    """Longest JSON body kept, decoded."""
+    budget: Budget = field(default_factory=Budget)
+    """Of the contents of messages."""
     rename: Callable[[Connection, str], None] = lambda connection, kind: None
     """Count this connection under another kind from now on."""
     secrets: KeyLog = field(default_factory=KeyLog)

@@ -102,6 +102,11 @@ class Sse:
         """Whether `close` would yield nothing."""
         return self._buffer.at == self._buffer.end
 
+    @property
+    def waiting(self) -> int:
+        """Bytes held of an event that is not whole."""
+        return self._buffer.end - self._buffer.at
+
     def close(self) -> Iterator[Any]:
         out: list[Any] = []
         self._read(out, closing=True)

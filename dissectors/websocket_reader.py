@@ -6,6 +6,7 @@ counted; those that are JSON-RPC are kept as the exchange's messages.
 
 from __future__ import annotations
 
+from hsa.dissectors.budget import TOO_MUCH, Budget, Share
 from hsa.dissectors.contract import C2S, Damage, Direction, Item, Seen
 from hsa.dissectors.http import HttpExchange, HttpMessage
 from hsa.dissectors.http_content import MESSAGES_KEPT
@@ -22,6 +23,7 @@ class WebsocketReader:
         if exchange is None:  # the upgrade itself was not captured
             exchange = HttpExchange(setting.connection, None, "1.1", None, None, order=setting.order, tls=setting.tls)
         self._exchange = exchange
+        self._budget = setting.run.budget
         self._announced = setting.upgrade is not None
         response = exchange.response
         self._websocket = Websocket(agreed(response.header("sec-websocket-extensions") if response else None))
@@ -62,16 +64,21 @@ class WebsocketReader:
             message.seen = message.seen.to(event.seen)
             if event.ends_message:
                 message.websocket = (message.websocket or 0) + 1
-                if event.message is not None:
-                    _read(message, event.message, event.seen)
+                if event.message is not None and not _read(message, event.message, event.seen, self._budget):
+                    out.append(Damage("limit", "websocket", event.direction, event.seen, 0, "", TOO_MUCH))
 
 
-def _read(message: HttpMessage, data: bytes, seen: Seen) -> None:
-    """Keep what JSON-RPC messages there are."""
+def _read(message: HttpMessage, data: bytes, seen: Seen, budget: Budget) -> bool:
+    """Keep what JSON-RPC messages there are; False when there is no room for them."""
     if data[:64].lstrip()[:1] not in (b"{", b"["):
-        return
+        return True
+    share = message.share = message.share or Share(budget)
+    if not share.take_json(data):
+        message.messages_dropped += 1
+        return False
     for one in parse_messages(data, message.direction, seen)[0]:
         if len(message.messages) < MESSAGES_KEPT:
             message.messages.append(one)
         else:
             message.messages_dropped += 1
+    return True

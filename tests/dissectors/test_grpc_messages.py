@@ -6,6 +6,7 @@ import gzip
 
 import pytest
 
+from hsa.dissectors.budget import Budget
 from hsa.dissectors.contract import C2S, Chunk, Seen
 from hsa.dissectors.grpc_messages import KEPT_BYTES, MAX_MESSAGE, MESSAGES_KEPT, GrpcMessages
 from hsa.dissectors.http import HttpMessage
@@ -53,6 +54,6 @@ def test_messages_beyond_the_limit_are_counted() -> None:
 
 def test_a_message_too_long_is_told() -> None:
     message = HttpMessage(C2S, SEEN, "2", headers=[("content-type", "application/grpc")])
-    content = Content(message, Kind.GRPC, None)
+    content = Content(message, Kind.GRPC, None, Budget())
     content.add(Chunk(b"\0" + (MAX_MESSAGE + 1).to_bytes(4, "big") + b"x", SEEN))
     assert [damage.kind for damage in content.damage] == ["limit"] and message.body_note == "limit"

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from hsa.dissectors.budget import Budget
 from hsa.dissectors.connection import Connection, Endpoint
 from hsa.dissectors.contract import C2S, S2C, Chunk, Damage, Direction, Seen
 from hsa.dissectors.http import HttpExchange
@@ -327,10 +328,10 @@ def test_long_text_is_dropped_long_json_kept() -> None:
 
 
 def test_limits_have_names() -> None:
-    got, run = body_of(answer(b"[" + b"1," * 600 + b"1]"), json_bytes=1000)
+    got, run = body_of(answer(b"[" + b"1," * 600 + b"1]"), budget=Budget(1000))
     assert (got.body, got.body_note, [d.kind for d in run.damage]) == (None, "limit", ["limit"])
     bomb = gzip.compress(b" " * 10**7)
-    got, run = body_of(answer(bomb, head="Content-Encoding: gzip\r\n"), json_bytes=1000)
+    got, run = body_of(answer(bomb, head="Content-Encoding: gzip\r\n"), budget=Budget(1000))
     assert (got.body, got.body_note, [d.kind for d in run.damage]) == (None, "limit", ["limit"])
     assert got.body_bytes == len(bomb)
 
