@@ -23,12 +23,13 @@ from hsa.analysis.model import (
     Refetches,
     Signals,
     Tasks,
+    TimeSplit,
 )
 from hsa.analysis.packed import Packed
 
 KINDS = (
     *(Handshake, PhaseNumbers, Metadata, Capability, Refetches, Tasks, Hop, Note, Lifecycle, Signals, Authentication),
-    *(AuthenticationHost, Episode, Offer, Freshness, FanOut),
+    *(AuthenticationHost, Episode, Offer, Freshness, FanOut, TimeSplit),
 )
 """What a handshake is made of."""
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 from operator import attrgetter
 from typing import Any, TypeVar
 
-from hsa.analysis.model import Group, Handshake, Interval
+from hsa.analysis.model import Group, Handshake, Interval, TimeSplit
 from hsa.analysis.statistics import interval, median
 
 T = TypeVar("T")
@@ -33,6 +33,8 @@ TIMES: dict[str, Callable[[Handshake], float | None]] = {
     "time_to_ready_ms": lambda h: h.time_to_ready_ms,
     "wire_time_ms": lambda h: h.wire_time_ms,
 }
+PARTS = tuple(TimeSplit.__slots__)
+TIMED = {"time_to_ready_ms", "time_to_outcome_ms"}
 EVERY = ("round_trips", "critical_round_trips", "connections", "bytes_up", "bytes_down")
 """Numbers that every observed handshake has: one that lacks any is not exact. Times and tokens may be rightly null."""
 SHOWN = ("version", "transport", "server", "client", "client_name")
@@ -113,13 +115,14 @@ SORTABLE = (
 class _Row:
     """What is kept of the members of one row: not the members themselves, of which there may be very many."""
 
-    __slots__ = ("_first", "_n", "_n_exact", "_shown", "_values")
+    __slots__ = ("_first", "_n", "_n_exact", "_shown", "_split", "_values")
 
     def __init__(self, first: Handshake) -> None:
         self._first = first
         self._n = self._n_exact = 0
         self._shown: dict[str, Any] = {name: getattr(first, name) for name in SHOWN}
         self._values: dict[str, list[float]] = {name: [] for name in (*COUNTS, *TIMES)}
+        self._split: list[list[float | None]] = [[] for _ in PARTS]
 
     def add(self, member: Handshake) -> None:
         """Count one more (the first too)."""
@@ -139,6 +142,9 @@ class _Row:
             elif name in EVERY:
                 exact = False
         self._n_exact += exact
+        if member.time is not None and not (bound and TIMED & bound.keys()):
+            for own, part in zip(self._split, PARTS, strict=True):
+                own.append(getattr(member.time, part))
 
     def group(self) -> Group:
         """The row."""
@@ -165,6 +171,7 @@ class _Row:
             wire_time_ms=interval(values["wire_time_ms"]),
             client=shown["client"],
             client_name=shown["client_name"],
+            time={part: median(own) for part, own in zip(PARTS, self._split, strict=True)} if self._split[0] else None,
         )
 
 

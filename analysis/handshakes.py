@@ -23,6 +23,7 @@ from hsa.analysis.outcome import End, decide
 from hsa.analysis.readiness import Readiness, judge, start_of
 from hsa.analysis.session import Session, end_of, is_authentication, is_browsers
 from hsa.analysis.signals import signals
+from hsa.analysis.time_split import LookUp, split
 from hsa.analysis.timing import (
     connect_span,
     covered_ns,
@@ -52,6 +53,8 @@ class Surroundings:
     """Whether a session without ids came from an address that has proved to be a proxy."""
     dns_ms: Callable[[str, str, int], float | None]
     """Time of the look-up by which a client address learned a server address just before a time."""
+    looked_up: LookUp
+    """The same: when it was asked and answered."""
     lossy: frozenset[int]
     """Indices of traces with drops on record."""
     refetch_tokens: CountTokens
@@ -178,6 +181,8 @@ def _numbers(handshake: Handshake, session: Session, found: Readiness, around: S
         handshake.ready_by = "first-task"
     if handshake.outcome in ("error", "abandoned") or ready_ns is not None:
         handshake.time_to_outcome_ms = max(0, decided_ns - start) / 1e6
+        piped = handshake.transport == "stdio"
+        handshake.time = split(members, failed, start, decided_ns, look_up=around.looked_up, piped=piped)
     handshake.exchanges = tuple(s.serial for s in found.members)
     handshake.frames = (begun.frame, max((s.answer_frame or s.last_frame) for s in members))
     if found.after:

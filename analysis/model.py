@@ -351,6 +351,28 @@ class FanOut:
 
 
 @dataclass(slots=True)
+class TimeSplit:
+    """Where the time of a handshake went (`hsa.analysis.time_split`); what is known adds up to the total."""
+
+    total_ms: float
+    """Time to ready; of an error or an abandoned handshake, time to outcome."""
+    connect_ms: float
+    """TCP set-up, that of failed attempts and of tunnels included."""
+    tls_ms: float
+    network_ms: float | None
+    """Flight of requests and answers. None (and `server_ms`, `client_ms`): all of it is in `unknown_ms`."""
+    server_ms: float | None
+    client_ms: float | None
+    delayed_ack_ms: float
+    retransmission_ms: float
+    window_ms: float
+    look_up_ms: float
+    user_wait_ms: float
+    unknown_ms: float
+    """What the capture does not tell apart."""
+
+
+@dataclass(slots=True)
 class Hop:
     client: str
     server: str
@@ -406,6 +428,8 @@ class Handshake:
     """Look-up of the server's name by this client just before start; None when none was captured."""
     connect_ms: float | None = None
     tls_ms: float | None = None
+    time: TimeSplit | None = None
+    """Where `time_to_outcome_ms` went; None where that is."""
     round_trips: int | None = 0
     critical_round_trips: int | None = 0
     network_round_trips: int | None = None
@@ -485,6 +509,8 @@ class Group:
     """Address of the client where all members agree."""
     client_name: str | None = None
     """Name of the client, likewise."""
+    time: dict[str, float | None] | None = None
+    """Median of each part of `TimeSplit`, over the members that have one and whose time is exact; None without one."""
 
 
 @dataclass(slots=True)

@@ -32,6 +32,7 @@ from hsa.analysis.model import (
     PhaseNumbers,
     Signals,
     Startup,
+    TimeSplit,
 )
 from hsa.capture.records import Trace, frame_of
 
@@ -229,7 +230,12 @@ def handshake_json(h: Handshake) -> dict[str, Any]:
         "freshness": freshness_json(h.freshness),
         "fan_out": fan_out_json(h.fan_out),
         "negotiation": negotiation_json(h.negotiation),
+        "time": time_json(h.time),
     }
+
+
+def time_json(t: TimeSplit | None) -> dict[str, Any] | None:
+    return None if t is None else {name: number(getattr(t, name)) for name in TimeSplit.__slots__}
 
 
 def authentication_json(a: Authentication | None) -> dict[str, Any] | None:
@@ -387,6 +393,7 @@ def group_json(g: Group) -> dict[str, Any]:
         "wire_time_ms": interval_json(g.wire_time_ms),
         "client": g.client,
         "client_name": g.client_name,
+        "time": None if g.time is None else {name: number(value) for name, value in g.time.items()},
     }
 
 

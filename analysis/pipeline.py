@@ -250,6 +250,13 @@ class Pipeline:
 
     def _read(self, pending: _Pending) -> None:
         pending.reading = self._recogniser.read(pending.http)
+        request, response = pending.http.request, pending.http.response
+        if request is not None and request.method == "CONNECT" and response is not None:
+            before = pending.http.connection.tunnel_ns
+            pending.http.connection.tunnel_ns = (
+                before[0] if before is not None else request.seen.t_first_ns,
+                response.seen.t_last_ns,
+            )
         pending.record = record(pending.http, pending.reading, pending.serial, all_messages=self._log is not None)
         connection = pending.http.connection
         if connection.clock_steps:

@@ -266,6 +266,7 @@ class Results:
             metadata=self._metadata,
             proxied=self._assembler.witnesses.proxied,
             dns_ms=self._dns_ms,
+            looked_up=self._looked_up,
             lossy=frozenset(t.index for t in self._driver.traces if t.dropped),
             refetch_tokens=self._tokens,
             sealed=self._driver.sealed,
@@ -294,10 +295,14 @@ class Results:
         return found
 
     def _dns_ms(self, client: str, server: str, before_ns: int) -> float | None:
+        lookup = self._looked_up(client, server, before_ns)
+        return None if lookup is None else max(0, lookup[1] - lookup[0]) / 1e6
+
+    def _looked_up(self, client: str, server: str, before_ns: int) -> tuple[int, int] | None:
         lookup = self._driver.names.looked_up(client, server, before_ns, LOOKUP_WINDOW_NS)
         if lookup is None or lookup.answered_ns is None:
             return None
-        return max(0, lookup.answered_ns - lookup.asked_ns) / 1e6
+        return lookup.asked_ns, lookup.answered_ns
 
     def _metadata(self, documents: Sequence[Document] | None) -> Metadata:
         return metadata(documents, self._options, self._tokenizer)

@@ -20,7 +20,7 @@ from math import isfinite, nan
 from typing import Any
 
 from hsa.analysis.groups import OUTCOMES, keys
-from hsa.analysis.model import NOTE_KINDS, PhaseNumbers, Refetches, Tasks
+from hsa.analysis.model import NOTE_KINDS, PhaseNumbers, Refetches, Tasks, TimeSplit
 from hsa.analysis.statistics import median, p95
 from hsa.dissectors.reading import HANDSHAKE_PHASES
 
@@ -45,6 +45,7 @@ PER_HANDSHAKE = (
     *("connections", "connections_opened", "connections_failed", "streams", "bytes_up", "bytes_down"),
     *("captured_bytes_up", "captured_bytes_down", "time_to_ready_ms", "client_time_to_ready_ms", "wire_time_ms"),
     *("user_wait_ms", "time_to_outcome_ms", "connect_ms", "tls_ms", "rtt_ms.client_side", "rtt_ms.server_side"),
+    *(f"time.{n}" for n in TimeSplit.__slots__),
     *(f"metadata.{n}" for n in ("bytes", "tokens", "context_share", "usd_per_million", "capabilities")),
     *(f"after_ready.{n}" for n in PhaseNumbers.__slots__),
     *(f"refetches.{n}" for n in Refetches.__slots__),

@@ -57,6 +57,8 @@ def update(packets: Packets, groups: Groups, passive: Int64, table: Conversation
         real = syn & (side == opener[group]) & ~copy
         number = np.bincount(group[real], minlength=len(passive))
         table.syns[target] = np.minimum(table.syns[target] + number, 65535).astype(np.uint16)
+        again = real & (table.syns[target] > 1)[group]
+        table.last_syn_ns[target[group[again]]] = t_ns[again]  # of several, the one assigned last stays
         for column, where in ((table.syn_ns, where_syn), (table.syn_ack_ns, where_answer)):
             found = (column[target] <= 0) & (where < total)
             column[target[found]] = t_ns[where[found]]

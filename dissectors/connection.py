@@ -7,10 +7,15 @@ traffic get such an object; all others stay rows of columns and are counted.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 
 from hsa.capture.records import Int32, Int64
+from hsa.dissectors.contract import Direction
+
+MOST_STALLS = 4_096
+"""Stalls kept of one connection."""
 
 FEW_PACKETS = 64
 """Up to so many packets a plain loop is faster than numpy."""
@@ -81,6 +86,17 @@ class Tls:
         return 1 if self.resumed else 2
 
 
+class Stall(NamedTuple):
+    """A time in which TCP held data back (`hsa.dissectors.stalls`)."""
+
+    kind: str
+    """`delayed-ack`, `retransmission` or `window`."""
+    direction: Direction
+    """Of the data that waited."""
+    start_ns: int
+    end_ns: int
+
+
 @dataclass(slots=True, eq=False)
 class Connection:
     """Facts about one TCP connection. Pairs are indexed by `Direction` (0 client to server, 1 server to client)."""
@@ -93,6 +109,8 @@ class Connection:
     server: Endpoint
     syn_ns: int | None = None
     """First SYN of the client; None when not captured."""
+    last_syn_ns: int | None = None
+    """Its last SYN: another one than the first where that was sent again."""
     syn_ack_ns: int | None = None
     """First SYN-ACK."""
     established_ns: int | None = None
@@ -137,6 +155,20 @@ class Connection:
     """What it carries, decided by the driver: `http`, `tls`, `other`, `empty`."""
     sizes: list[tuple[Int64, Int32]] = field(default_factory=list)
     """Per block: capture times and original lengths of its frames, negative for server to client."""
+    tunnel_ns: tuple[int, int] | None = None
+    """From the first CONNECT on it to the last answer to one; None without."""
+    stalls: list[Stall] = field(default_factory=list)
+    """Times in which TCP held data back; SYNs that were sent again are not among them."""
+
+    def stalled(self, stall: Stall) -> None:
+        """Add a stall, unless there are very many."""
+        if len(self.stalls) < MOST_STALLS:
+            self.stalls.append(stall)
+
+    def disproved(self, stall: Stall) -> None:
+        """It was none."""
+        if stall in self.stalls:
+            self.stalls.remove(stall)
 
     @property
     def closed_ns(self) -> int | None:
@@ -150,6 +182,18 @@ class Connection:
         if reset_up is None or reset_down is None:
             return reset_up if reset_down is None else reset_down
         return reset_up if reset_up < reset_down else reset_down
+
+    def packets(self, direction: Direction, start_ns: int, end_ns: int) -> tuple[list[int], list[int]]:
+        """(times, original lengths) of the frames of a direction captured in [start_ns, end_ns); in long runs, of
+        several together."""
+        sign = 1 if direction == 0 else -1
+        found: list[tuple[int, int]] = []
+        for times, lengths in self.sizes:
+            if len(times) and times[0] < end_ns and times[-1] >= start_ns:
+                own = (times >= start_ns) & (times < end_ns) & (lengths * sign > 0)
+                found += zip(times[own].tolist(), (lengths[own] * sign).tolist(), strict=True)
+        found.sort(key=lambda packet: packet[0])
+        return [t for t, _ in found], [length for _, length in found]
 
     def captured_bytes(self, start_ns: int, end_ns: int) -> tuple[int, int]:
         """(up, down): original lengths of all frames captured in [start_ns, end_ns]."""

@@ -5,7 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from hsa.capture.records import Int32, Int64
+from hsa.dissectors import stalls
 from hsa.dissectors.connection import Connection, Endpoint
+from hsa.dissectors.contract import C2S, S2C
 from hsa.dissectors.flows import Conversations
 from hsa.dissectors.packets import DAMAGE_OFFLOAD
 from hsa.dissectors.reassembly import SEQUENCE, Flow
@@ -28,6 +30,7 @@ def whole(runs: Runs, g: int, client: int, trace: int, number: int, ends: tuple[
         ends[client],
         ends[1 - client],
         syn_ns if syn_ns >= 0 else None,
+        runs.last_syn_ns[up] if syn_ns >= 0 else None,
         answer_ns if answer_ns >= 0 else None,
         (ack_ns if ack_ns > answer_ns else answer_ns) if ack_ns >= 0 and answer_ns >= 0 else None,
         runs.syns[up],
@@ -46,6 +49,8 @@ def whole(runs: Runs, g: int, client: int, trace: int, number: int, ends: tuple[
     if (size and runs.biggest[g] > size) or runs.damage[g]:
         connection.offload = bool(runs.damage[g] & DAMAGE_OFFLOAD) or 0 < size < runs.biggest[g]
     connection.sizes.append(sizes(runs.t_ns[begin:end], runs.sizes[begin:end]))
+    if runs.near_from[g] < runs.near_to[g]:
+        stalls.take(connection, client, stalls.Trail(), runs.picked(g, at_ends=False))
     return connection
 
 
@@ -60,6 +65,7 @@ def before(flow: Flow, table: Conversations, row: int) -> None:
     connection.syns = int(table.syns[row])
     connection.duplicates = int(table.copies[row])
     connection.syn_ns = int(table.syn_ns[row]) or None
+    connection.last_syn_ns = int(table.last_syn_ns[row]) or connection.syn_ns
     connection.syn_ack_ns = int(table.syn_ack_ns[row]) or None
     connection.established_ns = int(table.established_ns[row]) or None
     if table.rst_ns[row] > 0:
@@ -94,6 +100,7 @@ def update(flow: Flow, runs: Runs, g: int) -> None:
     connection.clock_steps += runs.clock_steps[g]
     if runs.syn_ns[up] >= 0:
         connection.syns += runs.syns[up]
+        connection.last_syn_ns = runs.last_syn_ns[up]
         if connection.syn_ns is None:
             connection.syn_ns = runs.syn_ns[up]
     if connection.syn_ack_ns is None and runs.answer_ns[down] >= 0:
@@ -113,6 +120,7 @@ def update(flow: Flow, runs: Runs, g: int) -> None:
     begin, end = runs.begin[g], runs.end[g]
     signed = runs.sizes[begin:end]
     connection.sizes.append(sizes(runs.t_ns[begin:end], signed if runs.client[g] == client else -signed))
+    stalls.take(connection, client, flow.trail, runs.picked(g, at_ends=True))
 
 
 def sizes(t_ns: Int64, signed: Int32) -> tuple[Int64, Int32]:
@@ -139,3 +147,6 @@ def turn(flow: Flow) -> None:
     connection.fin_ns.reverse()
     connection.rst_ns.reverse()
     connection.sizes = [(times, -signed) for times, signed in connection.sizes]
+    connection.stalls = [
+        stall._replace(direction=S2C if stall.direction is C2S else C2S) for stall in connection.stalls
+    ]

@@ -89,7 +89,8 @@ class Conversations:
         ("key", np.uint64, 0), ("number", np.int32, -1), ("trace", np.int16, 0), ("state", np.int32, NEW),
         ("base_0", np.int64, 0), ("base_1", np.int64, 0),
         ("address_0", np.int64, 0), ("address_1", np.int64, 0), ("port_0", np.uint16, 0), ("port_1", np.uint16, 0),
-        ("opener", np.int8, -1), ("syns", np.uint16, 0), ("syn_ns", np.int64, 0), ("syn_ack_ns", np.int64, 0),
+        ("opener", np.int8, -1), ("syns", np.uint16, 0), ("syn_ns", np.int64, 0), ("last_syn_ns", np.int64, 0),
+        ("syn_ack_ns", np.int64, 0),
         ("established_ns", np.int64, 0), ("rst_ns", np.int64, 0), ("rst_side", np.int8, 0),
         ("first_ns", np.int64, 0), ("last_ns", np.int64, 0), ("first_frame", np.int64, 0),
         ("last_frame", np.int64, 0), ("packets_0", np.int32, 0), ("packets_1", np.int32, 0),
@@ -97,8 +98,9 @@ class Conversations:
         ("size_0", np.int32, 0), ("size_1", np.int32, 0), ("copies", np.int32, 0),
     )  # fmt: skip
     """Name, type and value of a fresh row. Times are 0 while unknown: pages of zeros that nobody writes to cost no
-    memory. base: first sequence number known of a side plus one, 0 while unknown; opener: side of the SYN; packets,
-    size: packets of a side before any payload, and their original lengths added up; copies: more of them."""
+    memory. base: first sequence number known of a side plus one, 0 while unknown; last_syn: of a SYN that was sent
+    again; opener: side of the SYN; packets, size: packets of a side before any payload, and their original lengths
+    added up; copies: more of them."""
 
     key: UInt64
     number: Int32
@@ -113,6 +115,7 @@ class Conversations:
     opener: NDArray[np.int8]
     syns: NDArray[np.uint16]
     syn_ns: Int64
+    last_syn_ns: Int64
     syn_ack_ns: Int64
     established_ns: Int64
     rst_ns: Int64

@@ -18,8 +18,10 @@ from bisect import bisect_left
 from collections import deque
 from typing import NamedTuple
 
-from hsa.dissectors.connection import Connection
+from hsa.dissectors.connection import Connection, Stall
+from hsa.dissectors.contract import C2S, S2C
 from hsa.dissectors.packets import ACK, FIN, RST, SYN
+from hsa.dissectors.stalls import Trail
 
 SEQUENCE = 0xFFFFFFFF
 HALF_SEQUENCE = 0x80000000
@@ -45,6 +47,9 @@ REORDER_NS = 3_000_000
 """A segment that fills a hole this soon was reordered, later it was sent again (Wireshark's bound)."""
 RECENT_BYTES = 16_384
 """Delivered bytes kept to compare retransmissions with."""
+MOST_DOUBTS = 64
+DOUBTED_PACKETS = 16
+"""A receiver says that bytes came twice within so many of its packets."""
 RECENT_PACKETS = 64
 """Packets remembered to recognise copies."""
 
@@ -85,8 +90,8 @@ class Half:
 
     __slots__ = (
         "acked", "candidate", "copies", "fin", "fin_done", "frame", "given_up", "highest", "highest_ns", "hole_ns",
-        "hole_packets", "lost_start", "next", "position", "recent", "searched", "seen", "start_known", "started",
-        "t_ns", "waiting", "waiting_bytes",
+        "hole_packets", "lost_start", "next", "position", "recent", "searched", "seen", "sent", "start_known",
+        "started", "t_ns", "waiting", "waiting_bytes",
     )  # fmt: skip
 
     def __init__(self) -> None:
@@ -118,6 +123,8 @@ class Half:
         self.t_ns = 0
         self.recent: deque[tuple[int, bytes]] | None = None
         self.copies: dict[tuple[int, int, int, int, int], int] | None = None
+        self.sent: deque[tuple[int, int]] | None = None
+        """(position behind it, time) of the last segments with new bytes."""
         self.searched = 0
         """Bytes looked at for a start, in a direction that began before the capture."""
         self.given_up = False
@@ -134,6 +141,7 @@ class Flow:
         "clean",
         "client",
         "connection",
+        "doubts",
         "ends_ns",
         "halves",
         "held",
@@ -144,6 +152,7 @@ class Flow:
         "row",
         "segment_size",
         "sure",
+        "trail",
     )  # fmt: skip
 
     def __init__(self, row: int, connection: Connection, client: int, sure: bool) -> None:
@@ -169,6 +178,19 @@ class Flow:
         self.last_ns = 0
         """Time of its last packet, and the latest of all."""
         self.latest_ns = 0
+        self.trail = Trail()
+        self.doubts: list[Doubt] = []
+
+
+class Doubt(NamedTuple):
+    """A stall that its receiver may still show to have been none: what was sent again had arrived."""
+
+    side: int
+    end: int
+    """Sequence number behind what was sent again."""
+    stall: Stall
+    packets: int = 0
+    """Packets of the receiver since."""
 
 
 class Packet(NamedTuple):
@@ -261,6 +283,7 @@ def _segment(flow: Flow, packet: Packet, data: bytes, start: int, need: int, out
         if length > 1 or end < position or half.highest > position:  # else a keep-alive octet
             connection.retransmissions += 1
             _compare(flow, half, start, data)
+            _sent_again(flow, side, end, packet.t_ns)
         return
     if start - position > MAX_AHEAD or half.fin_done:
         return
@@ -269,6 +292,7 @@ def _segment(flow: Flow, packet: Packet, data: bytes, start: int, need: int, out
     if start < position:
         connection.retransmissions += 1
         _compare(flow, half, start, data)
+        _sent_again(flow, side, position, packet.t_ns)
         cut = position - start
         data, start, length = data[cut:], position, end - position
     elif start < half.highest:
@@ -276,12 +300,75 @@ def _segment(flow: Flow, packet: Packet, data: bytes, start: int, need: int, out
             connection.out_of_order += 1
         else:
             connection.retransmissions += 1
+            noticed_ns = half.hole_ns if half.hole_ns >= 0 else half.highest_ns
+            _stalled(flow, side, noticed_ns, packet.t_ns)
     if end > half.highest:
         half.highest, half.highest_ns = end, packet.t_ns
+        if half.sent is None:
+            half.sent = deque(maxlen=RECENT_PACKETS)
+        half.sent.append((end, packet.t_ns))
     if start == position and not half.waiting and need <= other.position:
         _deliver(flow, side, packet.row, Segment(start, length, data, 0, packet.frame, packet.t_ns), out)
         return
     _wait(flow, half, Segment(start, length, data, need, packet.frame, packet.t_ns))
+
+
+def _sent_again(flow: Flow, side: int, end: int, t_ns: int) -> None:
+    """Bytes up to `end` that were captured before came again. Unless their receiver had acknowledged them, they were
+    lost behind the capture point, and the connection waited from the first copy to this one. (Where that came too long
+    ago for its time to be known, the last packet in its direction stands for it.)"""
+    half = flow.halves[side]
+    if half.acked < end:
+        before_ns = next((moment for to, moment in half.sent or () if to >= end), half.t_ns)
+        stall = _stalled(flow, side, before_ns, t_ns)
+        if stall is not None and len(flow.doubts) < MOST_DOUBTS:
+            flow.doubts.append(Doubt(side, (half.next + end - half.position) & SEQUENCE, stall))
+
+
+def _stalled(flow: Flow, side: int, start_ns: int, end_ns: int) -> Stall | None:
+    if end_ns - start_ns <= REORDER_NS:
+        return None
+    stall = Stall("retransmission", C2S if side == flow.client else S2C, start_ns, end_ns)
+    flow.connection.stalled(stall)
+    return stall
+
+
+def disprove(flow: Flow, packet: Packet, options: bytes) -> None:
+    """A packet with its TCP options, while there are doubts: where it says that the first copy had arrived, there was
+    no stall. What has not been said after some packets will not be."""
+    twice = twice_received(options, packet.ack)
+    left = []
+    for doubt in flow.doubts:
+        if doubt.side != packet.side:
+            if twice is not None and signed(twice[0] - doubt.end) < 0 <= signed(twice[1] - doubt.end):
+                flow.connection.disproved(doubt.stall)
+                continue
+            doubt = doubt._replace(packets=doubt.packets + 1)
+        if doubt.packets < DOUBTED_PACKETS:
+            left.append(doubt)
+    flow.doubts = left
+
+
+def twice_received(options: bytes, ack: int) -> tuple[int, int] | None:
+    """Sequence numbers that a duplicate selective acknowledgement in TCP options names (RFC 2883 section 4); None
+    without one."""
+    at = 0
+    while at < len(options) and options[at]:
+        if options[at] == 1:
+            at += 1
+            continue
+        size = options[at + 1] if at + 1 < len(options) else 0
+        if size < 2:
+            return None
+        if options[at] == 5 and size >= 10:
+            edges = [int.from_bytes(options[i : i + 4], "big") for i in range(at + 2, min(at + size, len(options)), 4)]
+            if len(edges) >= 2 and signed(edges[1] - ack) <= 0:
+                return edges[0], edges[1]
+            if len(edges) >= 4 and signed(edges[0] - edges[2]) >= 0 and signed(edges[1] - edges[3]) <= 0:
+                return edges[0], edges[1]
+            return None
+        at += size
+    return None
 
 
 def _wait(flow: Flow, half: Half, new: Segment) -> None:

@@ -10,6 +10,7 @@ Pairs of lists per side are flat: index 2 * connection + side.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -20,12 +21,14 @@ from hsa.dissectors.contract import Seen
 from hsa.dissectors.flows import Groups
 from hsa.dissectors.packets import ACK, FIN, RST, SYN, Packets
 from hsa.dissectors.reassembly import COPY_NS, SEQUENCE, WEAK_COPY_NS
+from hsa.dissectors.stalls import PAUSE_NS
 
 Bool = NDArray[np.bool_]
 
 _HALF = 0x80000000
 _SEGMENT_SIZE_OPTION = 0x0204
 """Kind and length of the option that announces the largest segment; nearly every stack puts it first."""
+_CONTROL = SYN | FIN | RST | ACK
 _MAKE_SEEN = Seen._make
 
 
@@ -71,6 +74,13 @@ class Runs:
     seen: list[Seen]
     """First and last packet of each connection."""
 
+    near: Int64
+    """Positions of the packets that may show a stall (`stalls`), and the range of them of each connection."""
+    near_from: list[int]
+    near_to: list[int]
+    window: Int64
+    """Of all packets of the block."""
+
     next: list[int]
     """Sequence number that follows, per side; -1 while unknown."""
     acked: list[int]
@@ -80,8 +90,9 @@ class Runs:
     """Packets, copies left out."""
     syns: list[int]
     """SYN packets without ACK, copies left out."""
+    last_syn_ns: list[int]
     syn_ns: list[int]
-    """Times of the side's first SYN, SYN-ACK, FIN, RST, and packet with ACK alone; -1 without one."""
+    """Times of the side's last SYN, its first SYN, SYN-ACK, FIN, RST, and packet with ACK alone; -1 without one."""
     answer_ns: list[int]
     fin_ns: list[int]
     rst_ns: list[int]
@@ -112,6 +123,21 @@ class Runs:
     data_length: Int64
     data_frame: Int64
     data_ns: Int64
+
+    def picked(self, g: int, *, at_ends: bool) -> Iterator[tuple[int, int, int, int, int, int, bool]]:
+        """The packets of a connection that may show a stall, with its first and last two `at_ends`, as `stalls.take`
+        wants them."""
+        places: list[int] = self.near[self.near_from[g] : self.near_to[g]].tolist()
+        if at_ends:
+            begin, end = self.begin[g], self.end[g]
+            places = sorted({*places, begin, min(begin + 1, end - 1), max(begin, end - 2), end - 1})
+        for i in places:
+            if not self.copy[i]:
+                length, flags = int(self.length[i]), int(self.flags[i])
+                yield (
+                    int(self.t_ns[i]), int(self.side[i]), int(self.seq[i]), int(self.ack[i]), length,
+                    int(self.window[self.row[i]]), not length and flags & _CONTROL == ACK,
+                )  # fmt: skip
 
 
 def arrange(
@@ -164,7 +190,8 @@ def arrange(
     final[chain[tails]] = after[tails]
     bad[group[(captured < length) | ((length > 0) & ((flags & SYN) > 0))]] = True
     steps = np.zeros(total, np.bool_)
-    steps[1:] = t_ns[1:] < t_ns[:-1]
+    elapsed = t_ns[1:] - t_ns[:-1]
+    steps[1:] = elapsed < 0
     steps[begin] = False
     clock_steps = np.bincount(group[steps], minlength=count)
     bad |= clock_steps > 0
@@ -186,6 +213,8 @@ def arrange(
     syn = control[(kinds & (SYN | ACK)) == SYN]
     answer = control[(kinds & (SYN | ACK)) == SYN | ACK]
     syn_at, answer_at = first_of(syn), first_of(answer)
+    last_syn_at = np.full(2 * count, -1, np.int64)
+    last_syn_at[chain[syn]] = syn
     fin_at, rst_at = first_of(control[(kinds & FIN) > 0]), first_of(control[(kinds & RST) > 0])
     ack_at = first_of(np.flatnonzero(((flags & (SYN | ACK | RST)) == ACK) & real))
     if len(syn) or len(answer):
@@ -207,6 +236,7 @@ def arrange(
         & (((syn_at >= 0) | (answer_at >= 0)).reshape(-1, 2)).all(axis=1)
     )
 
+    near = _near(packets.window[row], flags, length, elapsed, begin, group)
     data = np.flatnonzero((length > 0) & real)
     turn = np.ones(len(data), np.bool_)
     turn[1:] = chain[data[1:]] != chain[data[:-1]]
@@ -229,10 +259,13 @@ def arrange(
         segment_size=_segment_sizes(packets, row, group, np.concatenate((syn, answer)), count).tolist(),
         damage=np.bitwise_or.reduceat(packets.damage[row], begin).tolist(),
         seen=_seen(frame, t_ns, begin, end - 1),
+        near=near, near_from=np.searchsorted(near, begin).tolist(), near_to=np.searchsorted(near, end).tolist(),
+        window=packets.window,
         next=final.tolist(), acked=acked.tolist(),
         payload=np.bincount(chain[data], weights=data_length, minlength=2 * count).astype(np.int64).tolist(),
         packets=np.bincount(chain[order], minlength=2 * count).tolist(),
         syns=np.bincount(chain[syn], minlength=2 * count).tolist(),
+        last_syn_ns=_times(t_ns, last_syn_at),
         syn_ns=_times(t_ns, syn_at), answer_ns=_times(t_ns, answer_at), fin_ns=_times(t_ns, fin_at),
         rst_ns=_times(t_ns, rst_at), ack_ns=_times(t_ns, ack_at), fin_at=fin_at.tolist(), rst_at=rst_at.tolist(),
         run_first=np.searchsorted(run_group, np.arange(count)).tolist(),
@@ -246,6 +279,23 @@ def arrange(
         ),
         data_offset=data_offset, data_length=data_length, data_frame=data_frame, data_ns=data_ns,
     )  # fmt: skip
+
+
+def _near(window: Int64, flags: Int64, length: Int64, elapsed: Int64, begin: Int64, group: Int64) -> Int64:
+    """Positions of acknowledgements without payload that come after a pause, with their neighbours in the connection,
+    and of those that close the window; ascending."""
+    pure = (length == 0) & (flags & _CONTROL == ACK)
+    late = np.zeros(len(pure), np.bool_)
+    late[1:] = elapsed >= PAUSE_NS
+    late[begin] = False
+    found = np.flatnonzero(pure & late)
+    shut = np.flatnonzero(pure & (window == 0))
+    if not len(found) and not len(shut):
+        return found
+    around = np.concatenate([found + step for step in (-2, -1, 0, 1)] + [shut])
+    of = np.concatenate([group[found]] * 4 + [group[shut]])
+    inside = np.clip(around, 0, len(pure) - 1)
+    return np.unique(inside[group[inside] == of])
 
 
 def _times(t_ns: Int64, where: Int64) -> list[int]:

@@ -24,7 +24,7 @@ from hsa.dissectors.flows import DROPPED, ENDED, MAX_CONVERSATIONS, NEW, Convers
 from hsa.dissectors.ip import Addresses
 from hsa.dissectors.outbox import DNS, LAST_ROW, Outbox, Output
 from hsa.dissectors.packets import Packets
-from hsa.dissectors.reassembly import SEQUENCE, Flow, Packet, Piece, expire, flush, is_copy, take
+from hsa.dissectors.reassembly import SEQUENCE, Flow, Packet, Piece, disprove, expire, flush, is_copy, take
 from hsa.dissectors.runs import Runs, arrange
 from hsa.dissectors.scopes import Scopes
 from hsa.dissectors.tally import tally
@@ -290,8 +290,13 @@ class Streams:
                 connection.duplicates += 1
                 connection.seen_packets[0 if packet.side == client else 1] -= 1
                 continue
+            if flow.doubts:
+                options = int(packets.header[packet.row]) + 20
+                disprove(flow, packet, packets.bytes_at(options, packet.offset - options))
             data = packets.bytes_at(packet.offset, packet.captured) if packet.captured else b""
             take(flow, packet, data, pieces)
+        if flow.doubts:
+            flow.clean = False  # the next packets are looked at one by one too
         if pieces:
             self._offer(flow, pieces)
         if not flow.over and (not flow.clean or flow.held):

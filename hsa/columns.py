@@ -33,6 +33,10 @@ def _plain(name: str) -> Callable[[Handshake], Any]:
     return lambda h: getattr(h, name)
 
 
+def _part(name: str) -> Callable[[Handshake], Any]:
+    return lambda h: getattr(h.time, name) if h.time is not None else None
+
+
 def _phase(phase: str, name: str) -> Callable[[Handshake], Any]:
     """Numbers of a phase; 0 for a phase that an observed handshake did not have, missing where nothing is known."""
     return lambda h: getattr(h.phases.get(phase, PhaseNumbers()), name) if h.observed and not h.warm else None
@@ -127,6 +131,22 @@ COLUMNS: dict[str, Column] = {
     "hops": Column(COUNT, "", "legs the session was seen on", lambda h: len(h.hops)),
     "parent": Column(COUNT, "", "id of the handshake at a gateway's front", lambda h: h.parent),
     "auth": Column(FLAG, "", "an authentication exchange is part of it", lambda h: h.auth),
+    **{
+        f"time_{name}": Column(NUMBER, "ms", meaning, _part(name))
+        for name, meaning in (
+            ("connect_ms", "part of the time to ready (or outcome): TCP set-up"),
+            ("tls_ms", "TLS set-up"),
+            ("network_ms", "flight of requests and answers"),
+            ("server_ms", "the server at work"),
+            ("client_ms", "the client at work"),
+            ("delayed_ack_ms", "waiting for acknowledgements that were held back"),
+            ("retransmission_ms", "waiting for what was lost to be sent again"),
+            ("window_ms", "waiting for a closed window to open"),
+            ("look_up_ms", "looking up names in between"),
+            ("user_wait_ms", "a person authorising"),
+            ("unknown_ms", "what the capture does not tell apart"),
+        )
+    },
     "bounds": Column(TEXT, "", "names of the values that are bounds, comma separated", lambda h: ",".join(h.bound)),
     "notes": Column(TEXT, "", "kinds of the notes, comma separated", lambda h: ",".join(n.kind for n in h.notes)),
 }

@@ -17,6 +17,7 @@ from hsa.analysis.model import (
     Metadata,
     Note,
     PhaseNumbers,
+    TimeSplit,
 )
 from hsa.capture.records import Interface, Trace, frame_key
 from hsa.dissectors.reading import Phase
@@ -53,6 +54,7 @@ def handshake(number: int = 0, **changes: Any) -> Handshake:
         wire_time_ms=18.25,
         time_to_outcome_ms=ms,
         connect_ms=0.1,
+        time=split(ms, 0.1),
         round_trips=3,
         critical_round_trips=3,
         network_round_trips=6,
@@ -74,10 +76,20 @@ def handshake(number: int = 0, **changes: Any) -> Handshake:
         frames=(frame_key(0, 1), frame_key(0, 42)),
     )
     made.tasks.operations = made.tasks.exchanges = 1
+    if "time_to_ready_ms" in changes:
+        made.time = split(changes["time_to_ready_ms"], 0.1)
     for name, value in changes.items():
         assert hasattr(made, name), name
         setattr(made, name, value)
     return made
+
+
+def split(ms: float | None, connect_ms: float) -> TimeSplit | None:
+    """A time of which the set-up takes `connect_ms`, the network 0.1 ms, server and client half of the rest each."""
+    if ms is None:
+        return None
+    half = (ms - connect_ms - 0.1) / 2
+    return TimeSplit(ms, connect_ms, 0.0, 0.1, half, half, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
 
 
 def warm(number: int, **changes: Any) -> Handshake:

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from hsa.cli import words
 from hsa.cli.beside import beside
-from hsa.cli.table import shorten, text_width
+from hsa.cli.table import shorten, text_width, wrapped
 from hsa.dissectors.http import NO_HTTP
 
 Row = Mapping[str, Any]
@@ -44,7 +44,7 @@ class Step(NamedTuple):
 
 def ladder(handshake: Row, exchanges: Sequence[Row], width: int, capture: str = "") -> Iterator[str]:
     """The lines; `handshake`, its `exchanges` and the name of its `capture` have passed the redaction door."""
-    yield from heading(handshake, capture)
+    yield from heading(handshake, capture, width)
     legs = handshake["hops"][1:]
     if legs:
         yield "also seen on: " + ", ".join(f"{hop['client']} > {hop['server']}" for hop in legs)
@@ -89,7 +89,7 @@ def _wrapped(pieces: Sequence[str], width: int) -> Iterator[str]:
     yield line
 
 
-def heading(h: Row, capture: str = "") -> Iterator[str]:
+def heading(h: Row, capture: str = "", width: int = 80) -> Iterator[str]:
     """What the session is, where it stands, and its numbers."""
     ended = words.outcome(h)
     if h["cause"]:
@@ -124,6 +124,9 @@ def heading(h: Row, capture: str = "") -> Iterator[str]:
         f"{words.bounded(h, 'bytes_down', words.count(h['bytes_down']))} B down",
     ]
     yield ", ".join(numbers)
+    parts = words.parts(h["time"])
+    if parts:
+        yield from wrapped("time, ms: ", parts, width)
     metadata = h["metadata"]
     if metadata["bytes"] == 0:
         yield "no metadata received"

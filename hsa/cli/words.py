@@ -9,6 +9,22 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 UNKNOWN = "-"
+PARTS = {
+    "connect_ms": "set-up",
+    "tls_ms": "TLS",
+    "network_ms": "network",
+    "server_ms": "server",
+    "client_ms": "client",
+    "delayed_ack_ms": "delayed ACK",
+    "retransmission_ms": "retransmission",
+    "window_ms": "closed window",
+    "look_up_ms": "name look-up",
+    "user_wait_ms": "person",
+    "unknown_ms": "unknown",
+}
+"""Parts of the time of a handshake, in the order in which they are told."""
+SHOWN_MS = 0.05
+"""A shorter part is not worth a word."""
 PROTOCOLS = {"mcp": "MCP", "a2a": "A2A", "acp": "ACP", "anp": "ANP", "agora": "Agora"}
 
 
@@ -35,6 +51,28 @@ def size(value: int | None) -> str:
             return f"{amount:,.0f} {unit}" if amount >= 10 or unit == "B" else f"{amount:.1f} {unit}"
         amount /= 1000
     return UNKNOWN
+
+
+def parts(time: Mapping[str, float | None] | None) -> list[str]:
+    """The parts of a split time that took something, `12.0 server (74 %)`; the share from a tenth on."""
+    total = time["total_ms"] if time is not None else None
+    if time is None or not total:
+        return []
+    told = []
+    for name, word in PARTS.items():
+        ms = time[name]
+        if ms is not None and ms >= SHOWN_MS:
+            share = 100 * ms / total
+            told.append(f"{millis(ms)} {word}" + (f" ({share:.0f} %)" if share >= 10 else ""))
+    return told
+
+
+def most(time: Mapping[str, float | None] | None) -> str:
+    """The part that took most, and its share: `server 74 %`; nothing where the time is unknown."""
+    if time is None or not time["total_ms"]:
+        return ""
+    name = max(PARTS, key=lambda part: time[part] or 0.0)
+    return f"{PARTS[name]} {100 * (time[name] or 0.0) / sum(time[part] or 0.0 for part in PARTS):.0f} %"
 
 
 def seconds(ms: float) -> str:
