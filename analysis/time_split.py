@@ -39,7 +39,8 @@ LookUp = Callable[[str, str, int], Span | None]
 
 @dataclass(slots=True)
 class _Activity:
-    """Something that the client waited for."""
+    """Something that the client waited for: an exchange (`step`), an attempt to connect that failed, or the set-up of a
+    connection (neither)."""
 
     start: int
     end: int
@@ -52,10 +53,10 @@ class _Activity:
         """What ended it came from the server, so that it still had to reach the client."""
         if self.step is not None:
             return self.step.answer is not None or self.step.response_start is not None
-        if self.link is not None:
-            tls = self.link.tls
-            return tls is not None and tls.version not in (None, "1.3") and not tls.resumed
-        return self.failed is not None and self.failed.refused
+        if self.failed is not None:
+            return self.failed.refused
+        tls = self.link.tls if self.link is not None else None
+        return tls is not None and tls.version not in (None, "1.3") and not tls.resumed
 
 
 @dataclass(slots=True)
@@ -105,7 +106,7 @@ def split(
     sums = _Sums(_Halves(0, {k.server.text: 0 for k in links}) if piped else _halves(links))
     activities = [_Activity(f.syn_ns, f.end_ns, failed=f) for f in failed]
     for step in steps:
-        activities.append(_Activity(start_of(step), end_of(step), step=step))
+        activities.append(_Activity(start_of(step), end_of(step), step, step.link))
     if not piped:
         activities += _set_ups(steps, links)
     moment, following = max(start_ns, end_ns), None
@@ -114,7 +115,8 @@ def split(
         begin = max(start_ns, activity.start)
         if activity.step is not None:
             _exchange(sums, activity.step, begin, activity.end)
-        elif activity.link is not None:
+        elif activity.failed is None:
+            assert activity.link is not None
             _set_up(sums, activity.link, begin, activity.end)
         else:
             sums.count("connect", activity.end - begin)
@@ -143,11 +145,12 @@ def _halves(links: Iterable[Connection]) -> _Halves:
 def _set_ups(steps: Sequence[Exchange], links: Iterable[Connection]) -> list[_Activity]:
     """Of the connections whose first exchange is one of these. A set-up ends at the latest where that begins."""
     found = []
+    firsts = {s.link: start_of(s) for s in steps if not s.order}
     for link in links:
-        first = min((start_of(s) for s in steps if s.link is link and not s.order), default=None)
-        connect, tls = connect_span(link), tls_span(link)
+        first, connect = firsts.get(link), connect_span(link)
         if first is None or connect is None:
             continue
+        tls = tls_span(link)
         end = max(connect[1], tls[1] if tls is not None else 0, link.tunnel_ns[1] if link.tunnel_ns else 0)
         found.append(_Activity(connect[0], max(connect[0], min(end, first)), link=link))
     return found
@@ -178,9 +181,11 @@ def _gap(
     """Between two things that were waited for, the client is at work, once the first has reached it."""
     if span[1] <= span[0]:
         return
-    links = [link for a in (before, after) if a is not None and (link := _link(a)) is not None]
-    free = _without_stalls(sums, span, [stall for link in dict.fromkeys(links) for stall in link.stalls])
-    link = after.link if after is not None else None
+    old, new = before.link if before is not None else None, after.link if after is not None else None
+    free = _without_stalls(sums, span, old.stalls) if old is not None else [span]
+    if new is not None and new is not old:
+        free = [rest for part in free for rest in _without_stalls(sums, part, new.stalls)]
+    link = new if after is not None and after.step is None else None
     if link is not None and (asked := look_up(link.client.address, link.server.address, span[1])) is not None:
         free = _take(sums, "look_up", free, asked)
     step = after.step if after is not None else None
@@ -197,9 +202,9 @@ def _set_up(sums: _Sums, link: Connection, begin: int, end: int) -> None:
     connect, tls = connect_span(link), tls_span(link)
     assert connect is not None
     established = min(connect[1], end)
-    stalls = list(link.stalls)
+    stalls = link.stalls
     if link.last_syn_ns is not None and link.last_syn_ns > connect[0]:
-        stalls.append(Stall("retransmission", C2S, connect[0], min(link.last_syn_ns, established)))
+        stalls = [*stalls, Stall("retransmission", C2S, connect[0], min(link.last_syn_ns, established))]
     sums.count("connect", _length(_without_stalls(sums, (begin, established), stalls)))
     free = _without_stalls(sums, (established, end), stalls)
     if link.tunnel_ns is not None:
@@ -219,16 +224,16 @@ def _exchange(sums: _Sums, step: Exchange, begin: int, end: int) -> None:
     if step.unseen or step.damaged:
         sums.count("unknown", _length(_without_stalls(sums, (begin, end), stalls)))
         return
-    _transfer(sums, step, C2S, (begin, sent), "client")
+    if sent > begin:
+        _transfer(sums, step, C2S, (begin, sent), "client")
     waited = answered - sent if not stalls else _length(_without_stalls(sums, (sent, answered), stalls))
     sums.share(waited, half, "server")
-    _transfer(sums, step, S2C, (answered, end), "server")
+    if end > answered:
+        _transfer(sums, step, S2C, (answered, end), "server")
 
 
 def _transfer(sums: _Sums, step: Exchange, direction: Direction, span: Span, own: str) -> None:
     """A request or an answer that took several packets."""
-    if span[1] <= span[0]:
-        return
     link, there, back = step.link, sums.halves.server(step.link), sums.halves.client
     free = _without_stalls(sums, span, link.stalls if link is not None else [])
     if link is None or there is None or back is None:
@@ -259,10 +264,6 @@ def _last_answer(members: Sequence[Exchange], step: Exchange) -> int | None:
     return max((end_of(s) for s in members if s.answer and not is_browsers(s) and end_of(s) <= begun), default=None)
 
 
-def _link(activity: _Activity) -> Connection | None:
-    return activity.step.link if activity.step is not None else activity.link
-
-
 # -- intervals -----------------------------------------------------------------------------------------------------
 
 
@@ -287,7 +288,10 @@ def _within(free: Iterable[Span], span: Span) -> list[Span]:
 
 
 def _length(spans: Iterable[Span]) -> int:
-    return sum(b - a for a, b in spans)
+    total = 0
+    for begin, end in spans:
+        total += end - begin
+    return total
 
 
 def _result(sums: _Sums, total_ns: int) -> TimeSplit:
