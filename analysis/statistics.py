@@ -51,6 +51,23 @@ def interval(values: Iterable[float | None], *, resamples: int = RESAMPLES, seed
     return Interval(middle, high, _quantile(medians, 0.025), _quantile(medians, 0.975))
 
 
+def difference(
+    a: Iterable[float | None], b: Iterable[float | None], *, resamples: int = RESAMPLES, seed: int = SEED
+) -> Interval:
+    """How much larger the median of `b` is than that of `a`, with its interval (both are resampled, independently).
+
+    `p95` is None. One value on a side: no interval. None: all None.
+    """
+    left, right = _known(a), _known(b)
+    if not left.size or not right.size:
+        return Interval(None, None, None, None)
+    middle = _quantile(right, 0.5) - _quantile(left, 0.5)
+    if left.size == 1 or right.size == 1:
+        return Interval(middle, None, None, None)
+    drawn = np.sort(_resampled_medians(right, resamples, seed) - _resampled_medians(left, resamples, seed + 1))
+    return Interval(middle, None, _quantile(drawn, 0.025), _quantile(drawn, 0.975))
+
+
 def _resampled_medians(known: NDArray[np.float64], resamples: int, seed: int) -> NDArray[np.float64]:
     draw = np.random.default_rng(seed)
     values, n = known, known.size

@@ -1,9 +1,9 @@
 """Tokens of capability metadata: how much of a model's context a counterpart's self-description takes.
 
-A tokenizer is a table of byte strings and a pattern that cuts text into pieces. The table of `o200k_base` is part
-of the package (`data/o200k_base.tiktoken.xz`), so that nothing is ever downloaded; its SHA-256 is checked when it is
-loaded. Loading takes a few tenths of a second and happens at the first text counted, never before. Text that looks
-like a special token (`<|endoftext|>`) is counted as the plain text it is.
+A tokenizer is a table of byte strings and a pattern that cuts text into pieces. The tables of `o200k_base` and
+`cl100k_base` are part of the package (`data/*.tiktoken.xz`), so that nothing is ever downloaded; their SHA-256 is
+checked when they are loaded. Loading takes a few tenths of a second and happens at the first text counted, never
+before. Text that looks like a special token (`<|endoftext|>`) is counted as the plain text it is.
 
 Documents come from a capture, so they may be hostile. Counting is linear in their length but for one thing: the
 pattern's engine gives up on white space that goes on for hundreds of thousands of characters, so longer runs than

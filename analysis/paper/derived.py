@@ -1,4 +1,4 @@
-"""Numbers that the study's text derives from its tables, and what lies beyond them."""
+"""Numbers that the study's text derives from its tables."""
 
 from __future__ import annotations
 
@@ -6,11 +6,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from hsa.analysis.model import Handshake
 from hsa.analysis.paper import published
 from hsa.analysis.paper.matrix import Matrix, Recording
 from hsa.analysis.paper.published import VARIANTS
-from hsa.analysis.paper.tables import Cell, Table, client_ms, count, table_5, timed, wire_ms
+from hsa.analysis.paper.tables import Cell, Table, client_ms, table_5, wire_ms
 from hsa.analysis.statistics import interval, median
 
 K = (1, 2, 3, 5, 10, 20, 50, 100)
@@ -66,9 +65,14 @@ def in_text(matrix: Matrix, kind: str = "relay") -> Table:
         for variant in published.COLD
         if (a := middle(matrix.get(f"sweep.{variant}", kind, 50.0))) is not None and (b := cold[variant]) is not None
     ]
-    table.add(("sweep against table at 50 ms, largest, ms",), [Cell(max(apart, default=None), digits=1)])
+    table.add(
+        ("sweep against table at 50 ms, largest, ms",),
+        [Cell(max(apart, default=None), published.SWEEP_AGAINST_TABLE_MS, digits=1)],
+    )
     spreads = [
-        interval(r.values(client_ms)) for r in matrix.recordings if r.kind == kind and r.scenario in ("s1", "s2", "s3")
+        interval(r.values(client_ms))
+        for r in matrix.recordings
+        if r.kind == kind and r.scenario in ("s1", "s2", "s3", "s4a", "s4c")
     ]
     widths = [(s.high - s.low) / 2 for s in spreads if s.low is not None and s.high is not None]
     for name, width, want in (
@@ -93,108 +97,6 @@ def in_text(matrix: Matrix, kind: str = "relay") -> Table:
     return table
 
 
-def transport(matrix: Matrix) -> Table | None:
-    """Over a link that delays every packet: set-up is paid for too. None where none was recorded."""
-    rtts = [rtt for rtt in matrix.rtts("s1", "path") if rtt]
-    if not rtts:
-        return None
-    table = Table(
-        "path",
-        "Over a link that delays every packet",
-        ("protocol", "round trip"),
-        ("relay ms", "path ms", "more ms", "RT", "network RT", "path ms / RTT"),
-        about="Cold starts; medians from the packets. The relay of the study lets connections open at local speed; a"
-        " real link charges a round trip for each. Network RT: application round trips and transport set-up on the"
-        " critical chain.",
-    )
-    for variant in published.COLD:
-        for rtt in rtts:
-            relay, path = (matrix.get(f"s1.{variant}", kind, rtt) for kind in ("relay", "path"))
-            a, b = (None if r is None else median(r.wire(wire_ms)) for r in (relay, path))
-            table.add(
-                (VARIANTS[variant], f"{rtt:g} ms"),
-                [
-                    Cell(a, digits=1),
-                    timed([] if path is None else path.wire(wire_ms), None),
-                    Cell(None if a is None or b is None else b - a, digits=1),
-                    Cell(count(path, lambda h: h.round_trips, lambda r: r.round_trips)),
-                    Cell(count(path, lambda h: h.network_round_trips, lambda r: None)),
-                    Cell(None if b is None else b / rtt, digits=2),
-                ],
-            )
-    return table
-
-
-def variants(matrix: Matrix, kind: str = "relay") -> Table | None:
-    """Cells that the study does not have."""
-    known = {*(f"s1.{v}" for v in published.COLD), *(f"s2.{v}" for v in published.WARM)}
-    other = [
-        r
-        for r in matrix.recordings
-        if r.kind == kind and r.scenario in ("s1", "s2") and r.cell not in known and r.rtt_ms == 0.0
-    ]
-    if not other:
-        return None
-    table = Table(
-        "variants",
-        "Other servers, transports and policies",
-        ("cell",),
-        ("RT", "Conn", "bytes up", "bytes down", "tokens", "local ms", "50 ms"),
-        about="Medians from the packets; times by the client's clock.",
-    )
-    for recording in sorted(other, key=lambda r: r.cell):
-        far = matrix.get(recording.cell, kind, 50.0)
-        numbers: list[float | None] = [
-            count(recording, lambda h: h.round_trips, lambda r: r.round_trips),
-            count(recording, lambda h: h.connections_opened, lambda r: r.connections),
-            count(recording, lambda h: h.bytes_up, lambda r: r.bytes_up),
-            count(recording, lambda h: h.bytes_down, lambda r: r.bytes_down),
-            count(recording, lambda h: h.metadata.tokens, lambda r: None),
-        ]
-        times = [timed([] if r is None else r.values(client_ms), None) for r in (recording, far)]
-        table.add((recording.cell,), [*(Cell(n) for n in numbers), *times])
-    return table
-
-
-def inventories(matrix: Matrix, kind: str = "relay") -> Table | None:
-    """Real inventories, served by the SDKs."""
-    cells = [r for r in matrix.recordings if r.scenario == "inventory" and r.kind == kind and r.rtt_ms == 0.0]
-    if not cells:
-        return None
-    table = Table(
-        "served-inventories",
-        "Inventories served by the SDKs",
-        ("protocol", "capabilities"),
-        ("bytes", "tokens", "of the context, %", "RT", "bytes down", "local ms"),
-        about="Counterparts that really offer so many tools, skills or agents; medians from the packets.",
-    )
-
-    def size(recording: Recording) -> tuple[str, int]:
-        variant, _, n = recording.variant.rpartition("-")
-        return variant, int(n) if n.isdigit() else 0
-
-    for recording in sorted(cells, key=size):
-        variant, n = size(recording)
-        seen = [r.handshake for r in recording.runs if r.handshake is not None]
-
-        def of(name: str, seen: list[Handshake] = seen) -> float | None:
-            return median([getattr(h.metadata, name) for h in seen]) if seen else None
-
-        share = of("tokens")
-        table.add(
-            (VARIANTS.get(variant, variant), str(n)),
-            [
-                Cell(of("bytes")),
-                Cell(share),
-                Cell(None if share is None else 100 * share / published.CONTEXT, digits=2),
-                Cell(count(recording, lambda h: h.round_trips, lambda r: r.round_trips)),
-                Cell(count(recording, lambda h: h.bytes_down, lambda r: r.bytes_down)),
-                timed(recording.values(client_ms), None),
-            ],
-        )
-    return table
-
-
 def unseen(matrix: Matrix, kind: str = "relay") -> Table:
     """Time that instrumentation calls handshake and the wire does not see."""
     table = Table(
@@ -216,6 +118,12 @@ def unseen(matrix: Matrix, kind: str = "relay") -> Table:
                 share = None if gone is None or not whole else 100 * gone / whole
                 label = (published.SCENARIOS[scenario], VARIANTS[variant], f"{rtt:g} ms")
                 table.add(label, [Cell(whole, digits=1), Cell(seen, digits=1), Cell(gone, digits=1), Cell(share)])
+    known = [c[2].value for labels, c in table.rows if labels[2] == "50 ms" and isinstance(c[2].value, float)]
+    if known:
+        table.statement = (
+            f"At 50 ms instrumentation calls {min(known):.0f} to {max(known):.0f} ms handshake that the wire does not"
+            " see: HTTP clients and objects being made before the first packet, answers being parsed after the last."
+        )
     return table
 
 
@@ -233,4 +141,8 @@ def amortization(matrix: Matrix, kind: str = "relay") -> Table:
         wanted = published.AMORTIZED[variant]
         cells = [Cell(amortized(matrix, variant, k, kind), wanted if k == 100 else None, digits=1) for k in K]
         table.add((label,), cells)
+    pairs = [(labels[0], cells[0].value, cells[-1].value) for labels, cells in table.rows]
+    said = [f"{name} {a:.0f} to {b:.1f}" for name, a, b in pairs if isinstance(a, float) and isinstance(b, float)]
+    if said:
+        table.statement = f"From 1 interaction to 100, ms each: {'; '.join(said)}."
     return table

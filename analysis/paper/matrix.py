@@ -7,8 +7,9 @@ study's own harness (`*.jsonl`, no captures), or both. What cannot be read is le
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,6 @@ from hsa.analysis.options import Options
 from hsa.dissectors.reading import Document
 
 MANIFEST = "manifest.json"
-ROWS_KEPT = 100_000
 EARLY_NS = 2_000_000
 """A SYN this long before the client's clock says that it began is still its own: the two clocks are read apart."""
 
@@ -41,6 +41,10 @@ class Run:
     """What the packets say; None where no capture shows it, and for a contact that needed no handshake."""
     captured: bool = False
     """A capture covers this contact."""
+    first_task_ms: float | None = None
+    """From the first packet to the answer of the first task; None where the packets show none."""
+    resumed: bool | None = None
+    """All its exchanges went over resumed TLS sessions; None without TLS."""
 
 
 @dataclass(slots=True)
@@ -59,6 +63,15 @@ class Recording:
     """Exchanges of the first measured handshake."""
     documents: list[Document] = field(default_factory=list)
     """Its capability metadata."""
+
+    made: dict[str, Any] = field(default_factory=dict)
+    """With which SDKs and HTTP client it was made."""
+
+    @property
+    def versions(self) -> dict[str, Any]:
+        """Of what the client was made of."""
+        client = self.made.get("client")
+        return client if isinstance(client, dict) else {}
 
     @property
     def scenario(self) -> str:
@@ -111,8 +124,8 @@ def load(folder: Path, *, tick: Callable[[str], None] = lambda name: None) -> Ma
     truths = sorted(folder.glob("*/*.truth.json"))
     manifest = _json(folder / MANIFEST, matrix) if (folder / MANIFEST).is_file() else None
     if isinstance(manifest, dict):
-        matrix.made = manifest.get("made") or {}
-        matrix.machine = manifest.get("machine") or {}
+        matrix.made = _object(manifest.get("made"))
+        matrix.machine = _object(manifest.get("machine"))
     for file in truths:
         tick(str(file.relative_to(folder)))
         truth = _json(file, matrix)
@@ -122,13 +135,20 @@ def load(folder: Path, *, tick: Callable[[str], None] = lambda name: None) -> Ma
             matrix.recordings.append(_recording(truth, file, matrix))
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             matrix.problems.append(f"{file.name}: not a truth file ({type(error).__name__}: {error})")
+    from hsa.analysis.paper import harness
+
     for path in sorted(folder.rglob("*.jsonl")):
         tick(str(path.relative_to(folder)))
-        matrix.recordings += _rows(path, matrix)
+        found, problems = harness.read(path)
+        matrix.recordings += found.recordings
+        matrix.baseline |= found.baseline
+        matrix.problems += problems
     baseline = folder / "baseline.json"
     if baseline.is_file():
-        found = _json(baseline, matrix)
-        matrix.baseline = found if isinstance(found, dict) else {}
+        measured = _json(baseline, matrix)
+        matrix.baseline = measured if isinstance(measured, dict) else matrix.baseline
+    matrix.problems += _mixed(matrix)
+    matrix.made |= {"client": {name: v for r in matrix.recordings for name, v in r.versions.items()}}
     if not matrix.recordings:
         reasons = "; ".join(matrix.problems)
         raise ValueError(f"no recordings in {folder}{f' ({reasons})' if reasons else ''}")
@@ -143,10 +163,29 @@ def _json(file: Path, matrix: Matrix) -> Any:
         return None
 
 
+def _object(value: Any) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
+def _mixed(matrix: Matrix) -> list[str]:
+    """Recordings of one folder that were made with different SDKs or HTTP clients."""
+    versions: dict[str, set[str]] = {}
+    for recording in matrix.recordings:
+        if not recording.made:
+            continue
+        for name, version in (*recording.versions.items(), ("HTTP client", recording.made.get("http"))):
+            versions.setdefault(str(name), set()).add(str(version))
+    return [
+        f"recordings made with different versions stand side by side: {name} {', '.join(sorted(found))}"
+        for name, found in sorted(versions.items())
+        if len(found) > 1
+    ]
+
+
 def _recording(truth: dict[str, Any], file: Path, matrix: Matrix) -> Recording:
     link = truth["link"]
     kind = "relay" if link["kind"] == "local" else link["kind"]
-    recording = Recording(truth["cell"], link["name"], kind, float(link["rtt_ms"]), [])
+    recording = Recording(truth["cell"], link["name"], kind, float(link["rtt_ms"]), [], made=_object(truth["made"]))
     contacts = truth["each"]
     runs = [(contact, _run(contact)) for contact in contacts if not contact["warmup"]]
     recording.runs = [run for _, run in runs]
@@ -155,7 +194,7 @@ def _recording(truth: dict[str, Any], file: Path, matrix: Matrix) -> Recording:
     if missing:
         matrix.problems.append(f"{file.parent.name}/{', '.join(missing)} is missing: the client's books stand alone")
         return recording
-    if len(captures) == 1:  # contacts at once cannot be told apart by time
+    if len(captures) == 1:  # two: a proxy's sides
         _take_packets(recording, runs, captures[0], matrix)
     return recording
 
@@ -182,7 +221,7 @@ def _run(contact: dict[str, Any]) -> Run:
 
 
 def _take_packets(
-    recording: Recording, runs: Iterable[tuple[dict[str, Any], Run]], capture: Path, matrix: Matrix
+    recording: Recording, runs: Sequence[tuple[dict[str, Any], Run]], capture: Path, matrix: Matrix
 ) -> None:
     from hsa.analysis.pipeline import Pipeline
 
@@ -198,55 +237,41 @@ def _take_packets(
     if not recording.complete:
         matrix.problems.append(f"{capture.parent.name}/{capture.name} is not complete")
     handshakes = [h for h in analysis.handshakes if not h.warm and h.parent is None]
+    at_once = any(a["end_ns"] > b["start_ns"] for (a, _), (b, _) in pairwise(runs))
     for contact, run in runs:
-        begin, end = contact["start_ns"] - EARLY_NS, contact["end_ns"] or contact["ready_ns"]
         run.captured = True
-        within = [h for h in handshakes if begin <= h.start <= end]
+        within = [h for h in handshakes if (_by_port if at_once else _by_time)(h, contact)]
         if len(within) == 1:
             run.handshake = within[0]
-        elif len(within) > 1:
+        elif len(within) > 1 or at_once:
             run.captured = False
             matrix.problems.append(f"{capture.parent.name}/{capture.name}: a contact with {len(within)} handshakes")
+    _take_exchanges(recording, pipeline.kept())
+
+
+def _by_time(h: Handshake, contact: dict[str, Any]) -> bool:
+    begin, end = contact["start_ns"] - EARLY_NS, contact["end_ns"] or contact["ready_ns"]
+    return bool(begin <= h.start <= end)
+
+
+def _by_port(h: Handshake, contact: dict[str, Any]) -> bool:
+    return bool(h.hops) and h.hops[0].client_port in {connection["port"] for connection in contact["tcp"]}
+
+
+def _take_exchanges(recording: Recording, kept: Sequence[Exchange]) -> None:
+    """What stands in the exchanges themselves, not in the handshake."""
+    runs = {run.handshake.id: run for run in recording.runs if run.handshake is not None}
+    for e in kept:
+        run = runs.get(e.handshake) if e.handshake is not None and e.hop == 0 else None
+        if run is None or run.handshake is None:
+            continue
+        if e.phase == "task" and e.answer_end is not None:
+            took = (e.answer_end - run.handshake.start) / 1e6
+            run.first_task_ms = took if run.first_task_ms is None else min(run.first_task_ms, took)
+        if e.tls is not None and e.tls["resumed"] is not None:
+            run.resumed = e.tls["resumed"] and run.resumed is not False
     first = next((run.handshake for run in recording.runs if run.handshake is not None), None)
     if first is not None:
         wanted = set(first.exchanges)
-        kept = pipeline.kept()
         recording.steps = [e for e in kept if e.serial in wanted and e.hop == 0]
         recording.documents = [d for e in recording.steps if e.answer is not None for d in e.answer.documents]
-
-
-def _rows(path: Path, matrix: Matrix) -> list[Recording]:
-    """Results of the study's own harness: one JSON object a run."""
-    found: dict[tuple[str, float], Recording] = {}
-    try:
-        with open(path) as lines:
-            for number, line in enumerate(lines):
-                if number >= ROWS_KEPT:
-                    matrix.problems.append(f"{path.name}: only the first {ROWS_KEPT:,} runs were read")
-                    break
-                if line.strip():
-                    _row(json.loads(line), found)
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        matrix.problems.append(f"{path.name}: not results of the harness ({type(error).__name__}: {error})")
-    return list(found.values())
-
-
-def _row(row: dict[str, Any], found: dict[tuple[str, float], Recording]) -> None:
-    network = str(row["network"])
-    rtt_ms = float(network.removeprefix("rtt")) if network.startswith("rtt") else 0.0
-    variant = str(row["protocol"]).removesuffix("-warm").removesuffix("-auto")
-    cell = f"{row['scenario']}.{variant}"
-    recording = found.setdefault((cell, rtt_ms), Recording(cell, f"rows-{rtt_ms:g}ms", "rows", rtt_ms, []))
-    error = row.get("error")
-    recording.runs.append(
-        Run(
-            client_ms=row["handshake_ms"],
-            outcome=row["outcome"],
-            error=error.get("type") if isinstance(error, dict) else None,
-            round_trips=int(row["round_trips"]),
-            connections=row["connections"],
-            bytes_up=row["wire_bytes_up"],
-            bytes_down=row["wire_bytes_down"],
-            retries=int(row["retries"]),
-        )
-    )

@@ -1,71 +1,90 @@
-"""Why a value differs from the published one.
+"""Why a value differs from the published one, shown by recordings without the reason.
 
-A reason is named when its condition holds in the recordings; a control run without it is shown where there is one.
+A value that differs is looked up in the control recordings. The first in which it is the published one, or at least
+another than ours, names the reason; a value that no control changes has none, and that is said.
 """
 
 from __future__ import annotations
 
 from hsa.analysis.paper import published
 from hsa.analysis.paper.matrix import Matrix
-from hsa.analysis.paper.tables import COUNTED, Table, count
+from hsa.analysis.paper.published import VARIANTS
+from hsa.analysis.paper.tables import COUNTED, Cell, Table, client_ms, count, timed
 
 PAPER_SDKS = {"mcp": "2.0.0", "a2a-sdk": "1.1.2", "acp-sdk": "1.0.3"}
 CONTROLS = {
-    "paper": "with the study's SDK versions and its plain HTTP client",
-    "httpx": "with the same SDKs and a plain HTTP client handed to them",
+    "httpx": "the SDK's own HTTP client (with it MCP legacy opens a listening stream beside the handshake; the study"
+    " handed a plain one in)",
+    "paper": "other SDK versions and another HTTP client than the study's",
 }
-"""Name of a control recording to what it is."""
+"""Name of a control recording to the reason that it is without, the smaller change first."""
+NAMES = {"RT": "round trips", "Conn": "connections", "up": "bytes up", "down": "bytes down"}
+LATE_BYTES = 10
+"""Ends of the chunks of streams that the client closes early: they are sent before that, or not."""
+BOTH_MS = 50.0
 
 
-def reasons(matrix: Matrix, controls: dict[str, Matrix], tables: list[Table], kind: str = "relay") -> list[str]:
-    """Sentences, most telling first; none where nothing differs."""
-    differs = {
-        (labels[0], labels[1]): [c.verdict == "differs" for c in cells]
-        for table in tables
-        if table.name == "table-2-counts"
-        for labels, cells in table.rows
-    }
-    said = []
-    client = matrix.made.get("client") or {}
-    newer = [
-        f"{name} {client[name]} instead of {v}" for name, v in PAPER_SDKS.items() if client.get(name) not in (None, v)
-    ]
-    if newer and any(any(row) for row in differs.values()):
-        said.append(f"Sizes: other SDK versions write other messages ({', '.join(newer)}).")
-    legacy = matrix.get("s1.mcp-legacy", kind, 0.0)
-    streams = count(legacy, lambda h: h.streams, lambda r: None)
-    if streams and matrix.made.get("http") != "httpx":
-        said.append(
-            "Connections of MCP legacy: the SDK's own HTTP client opens a listening stream beside the handshake; the"
-            " plain client that the study's harness passed in cannot, and says nothing about it."
-        )
-    if kind == "path":
-        said.append(
-            "Times: every packet is delayed here, so connections are paid for too; the study's relay hides that."
-        )
-    for name, control in controls.items():
-        parts = _control(control, kind)
-        if parts:
-            said.append(f"Control, {CONTROLS.get(name, name)}: {'; '.join(parts)}.")
-    if any(r.runs for r in matrix.recordings):
-        said.append(
-            "Times without added delay are those of this machine. Over 50 ms they follow from round trips and chunks,"
-            " and should agree within the study's own noise between cells, about 5 ms."
-        )
-    return said
-
-
-def _control(control: Matrix, kind: str) -> list[str]:
-    """Counts of the cold starts of a control recording, beside the published ones."""
-    parts = []
+def reasons(matrix: Matrix, controls: dict[str, Matrix], kind: str = "relay") -> Table:
+    """One row for each value of a cold start that differs, and for what a real link charges."""
+    table = Table(
+        "reasons",
+        "Where ours differs, and a run without the reason",
+        ("number", "protocol", "reason"),
+        ("ours", "without it"),
+        about="Cold starts. Without it: a run that leaves the reason out, beside the published value.",
+    )
     for variant in published.COLD:
-        recording = control.get(f"s1.{variant}", kind, 0.0)
-        if recording is None:
-            continue
-        want = published.TABLE_2["s1", variant]
-        found = [count(recording, of, then) for _, of, then in COUNTED]
-        wanted = [want.round_trips, want.connections, want.up, want.down]
-        same = "as published" if found == wanted else f"published {'/'.join(map(str, wanted))}"
-        shown = "/".join("-" if value is None else f"{value:g}" for value in found)
-        parts.append(f"{published.VARIANTS[variant]} {shown} ({same})")
-    return parts
+        wanted = published.TABLE_2["s1", variant]
+        wants: tuple[float, ...] = (wanted.round_trips, wanted.connections, wanted.up, wanted.down)
+        recording = matrix.get(f"s1.{variant}", kind, 0.0)
+        for (name, of, then), want in zip(COUNTED, wants, strict=True):
+            ours = count(recording, of, then)
+            if ours is None or ours == want:
+                continue
+            without = {
+                control: count(there.get(f"s1.{variant}", "relay", 0.0), of, then)
+                for control, there in controls.items()
+            }
+            reason, value = _removed(ours, want, without)
+            if variant == "mcp-legacy" and name == "down" and 0 < want - ours <= LATE_BYTES:
+                reason, value = "ends of chunks that come, or not, before the client closes its stream", None
+            table.add((NAMES[name], VARIANTS[variant], reason), [Cell(ours), Cell(value, want)])
+    for variant in published.COLD:
+        relay, path = (matrix.get(f"s1.{variant}", each, BOTH_MS) for each in ("relay", "path"))
+        if relay is not None and path is not None:
+            reason = "a link that delays connections too (without it: the study's relay)"
+            far = published.TABLE_2["s1", variant].rtt50
+            cells = [timed(path.values(client_ms), None), timed(relay.values(client_ms), far, 1 if far < 100 else 0)]
+            table.add((f"ms at {BOTH_MS:g} ms over a path", VARIANTS[variant], reason), cells)
+    table.statement = _statement(matrix, table)
+    return table
+
+
+def _removed(ours: float, want: float, without: dict[str, float | None]) -> tuple[str, float | None]:
+    """The reason, and the value of the run that leaves it out."""
+    known = [(name, without[name]) for name in CONTROLS if without.get(name) is not None]
+    for name, value in known:
+        if value == want:
+            return CONTROLS[name], value
+    for name, value in known:
+        if value != ours:
+            return f"in part {CONTROLS[name]}", value
+    return ("not explained by a run" if known else "no control run was recorded"), None
+
+
+def _statement(matrix: Matrix, table: Table) -> str:
+    """What was used instead of the study's, and how many of the differences a run removes."""
+    client = matrix.made.get("client")
+    versions = client if isinstance(client, dict) else {}
+    newer = [f"{n} {versions[n]} instead of {v}" for n, v in PAPER_SDKS.items() if versions.get(n) not in (None, v)]
+    counts = [cells[1] for labels, cells in table.rows if labels[0] in NAMES.values()]
+    gone = sum(cell.verdict == "equal" for cell in counts)
+    said = [f"Recorded with {', '.join(newer)}."] if newer else []
+    if counts:
+        said.append(f"Of {len(counts)} counts that differ, {gone} are the published ones in a run without the reason.")
+    if matrix.recordings:
+        said.append(
+            "Times without added delay are those of this machine; over 50 ms they follow from round trips and should"
+            " agree within the study's own noise between cells, about 5 ms, and what this machine's client takes."
+        )
+    return " ".join(said)

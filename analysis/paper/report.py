@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from hsa.analysis.paper import beyond as extra
 from hsa.analysis.paper import derived, figures, published, tables
 from hsa.analysis.paper.matrix import Matrix
 from hsa.analysis.paper.reasons import reasons
@@ -22,6 +23,8 @@ from hsa.analysis.statistics import median
 
 TITLE = "The cost of saying hello, measured from the wire"
 SCHEMA = "hsa/paper/v1"
+LACKING_SHOWN = 12
+"""Cells that are not there, by name; the rest as a number."""
 
 
 @dataclass(slots=True)
@@ -31,7 +34,6 @@ class Report:
     title: str
     lead: str
     summary: list[str]
-    reasons: list[str]
     problems: list[str]
     sections: list[tuple[str, list[Table | Figure]]]
     made: list[tuple[str, str]]
@@ -62,11 +64,9 @@ def build(matrix: Matrix, controls: dict[str, Matrix] | None = None, *, door: Do
     beyond: list[Table | Figure] = [
         table
         for table in (
-            derived.transport(matrix),
+            *extra.every(matrix, kind),
             derived.unseen(matrix, kind),
             derived.amortization(matrix, kind),
-            derived.inventories(matrix, kind),
-            derived.variants(matrix, kind),
         )
         if table is not None and table.rows
     ]
@@ -76,6 +76,9 @@ def build(matrix: Matrix, controls: dict[str, Matrix] | None = None, *, door: Do
         ("Figures", list(drawn)),
         ("Text", [text]),
     ]
+    why = reasons(matrix, controls or {}, kind)
+    if why.rows:
+        sections.insert(0, ("Differences", [why]))
     if rerun:
         sections.append(("Published, instrumented, from the wire", [rerun]))
     if beyond:
@@ -85,8 +88,7 @@ def build(matrix: Matrix, controls: dict[str, Matrix] | None = None, *, door: Do
         lead="A study measured the handshakes of MCP, A2A and ACP by instrumenting clients. Here the same cells are"
         " recorded and measured from their packets, and where the packets cannot tell, by the client's own clock.",
         summary=_summary([*study, text]),
-        reasons=reasons(matrix, controls or {}, study, kind),
-        problems=list(matrix.problems),
+        problems=[*matrix.problems, *_lacking(matrix, kind, beyond)],
         sections=sections,
         made=_made(matrix),
     )
@@ -137,7 +139,6 @@ def html(report: Report) -> str:
         lead=report.lead,
         source=published.SOURCE,
         summary=report.summary,
-        reasons=report.reasons,
         problems=report.problems,
         sections=[(name, [part(one) for one in parts]) for name, parts in report.sections],
         made=report.made,
@@ -151,15 +152,15 @@ def markdown(report: Report) -> str:
     for title, said in (("What is missing", report.problems), ("In short", report.summary)):
         if said:
             lines += [f"## {title}", "", *(f"* {markdown_cell(line)}" for line in said), ""]
-    if report.reasons:
-        lines += ["## Where ours differs, and why", "", *(f"* {markdown_cell(line)}" for line in report.reasons), ""]
     for section, parts in report.sections:
         lines += [f"## {section}", ""]
         for part in parts:
             if isinstance(part, Figure):
                 lines += [f"![{part.caption}](figures/{part.name}.svg)", "", part.caption, ""]
             else:
-                lines += [f"### {part.title}", "", part.about, "", *_markdown_table(part), ""]
+                lines += [f"### {part.title}", ""]
+                lines += [f"**{markdown_cell(part.statement)}**", ""] if part.statement else []
+                lines += [part.about, "", *_markdown_table(part), ""]
                 lines += [line for note in part.notes for line in (note, "")]
     lines += ["## How it was made", "", *(f"* {name}: {markdown_cell(value)}" for name, value in report.made), ""]
     return "\n".join(lines)
@@ -170,12 +171,12 @@ def as_json(report: Report) -> dict[str, Any]:
         "schema": SCHEMA,
         "source": published.SOURCE,
         "summary": report.summary,
-        "reasons": report.reasons,
         "problems": report.problems,
         "made": dict(report.made),
         "tables": {
             table.name: {
                 "title": table.title,
+                "statement": table.statement or None,
                 "rows": [
                     {
                         **dict(zip(table.labels, labels, strict=True)),
@@ -274,6 +275,22 @@ def _summary(found: list[Table]) -> list[str]:
     return lines
 
 
+def _lacking(matrix: Matrix, kind: str, there: list[Table | Figure]) -> list[str]:
+    """Cells of the study, and tables beyond it, for which there is no recording."""
+    wanted = [(f"{scenario}.{variant}", rtt) for scenario, variant in published.TABLE_2 for rtt in (0.0, 50.0)]
+    wanted += [(f"{scenario}.{variant}", 0.0) for scenario, variant in published.TABLE_3]
+    without = [f"{cell} at {rtt:g} ms" for cell, rtt in wanted if matrix.get(cell, kind, rtt) is None]
+    lines = []
+    if without:
+        more = f", and {len(without) - LACKING_SHOWN} more" if len(without) > LACKING_SHOWN else ""
+        lines.append(f"not recorded, of the study's {len(wanted)} cells: {', '.join(without[:LACKING_SHOWN])}{more}")
+    names = {table.name for table in there}
+    topics = [title for name, title in extra.TOPICS.items() if name not in names]
+    if topics:
+        lines.append(f"not recorded, beyond the study: {', '.join(topics)}")
+    return lines
+
+
 def _from_rows(matrix: Matrix) -> Table | None:
     """The same cells in results of the study's harness and in captures."""
     if not any(r.kind == "rows" for r in matrix.recordings):
@@ -327,8 +344,8 @@ def _clean(report: Report, door: Door) -> Report:
             for cell in cells:
                 if isinstance(cell.value, str):
                     cell.value = text(cell.value)
+        table.statement = text(table.statement)
         table.rows = [(tuple(map(text, labels)), cells) for labels, cells in table.rows]
     report.problems = list(map(text, report.problems))
-    report.reasons = list(map(text, report.reasons))
     report.made = [(text(name), text(value)) for name, value in report.made]
     return report

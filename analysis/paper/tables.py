@@ -65,6 +65,8 @@ class Table:
     columns: tuple[str, ...]
     rows: list[tuple[tuple[str, ...], list[Cell]]] = field(default_factory=list)
     about: str = ""
+    statement: str = ""
+    """What its numbers say, in a sentence or two."""
     notes: list[str] = field(default_factory=list)
 
     def add(self, labels: Sequence[str], cells: Sequence[Cell]) -> None:

@@ -50,8 +50,12 @@ class Cell:
     `requested` member, as the paper's counterpart sent it)."""
     inventory: int = 1
     """Capabilities that the counterpart serves: tools, skills or agents."""
+    compressed: bool = False
+    """The counterpart compresses its documents with gzip where the client takes that."""
     tls: bool = False
     """HTTPS, with the secrets in the capture."""
+    resumes: bool = False
+    """TLS sessions are resumed, from one contact to the next too. No SDK does that of itself."""
     http2: bool = False
     """HTTP/2, agreed upon in TLS; with a plain HTTP client that speaks it, for no SDK makes one."""
     binding: str | None = None
@@ -59,8 +63,8 @@ class Cell:
     oauth: bool = False
     """MCP: the counterpart wants a token, which the client gets by the whole authorization flow."""
     course: str | None = None
-    """What the tasks go through (`lives` cells). MCP: `input`, `progress`, `listen`, `cancel`, `refresh` and `renewal`
-    of a token. A2A: `stream`, `poll`, `input`, `cancel`, `resubscribe`, `push`, `extended` card."""
+    """What the tasks go through (`lives` cells). MCP: `input`, `progress`, `listen`, `cancel`, `refresh`, `renewal`
+    and `step-up` of a token. A2A: `stream`, `poll`, `input`, `cancel`, `resubscribe`, `push`, `extended` card."""
     node: bool = False
     """The client is that of the SDK for Node."""
     at_once: bool = False
@@ -84,6 +88,13 @@ class Cell:
         """The part of the name before the dot."""
         return self.name.partition(".")[0]
 
+
+RENEWED = {
+    "refresh": "authorization, a token that is renewed",
+    "renewal": "authorization, a token that is taken back",
+    "step-up": "authorization, a token whose scope no longer suffices",
+}
+"""Courses in which a client that is ready authenticates again."""
 
 VARIANTS: tuple[tuple[str, str, str | None], ...] = (
     ("mcp-legacy", "mcp", "legacy"),
@@ -143,6 +154,11 @@ def _series() -> list[Cell]:
         for size in INVENTORIES:
             about = f"cold start, {size} capabilit{'y' if size == 1 else 'ies'}"
             cells.append(Cell(f"inventory.{name}-{size}", about, protocol, mode, inventory=size))
+    for name, protocol, mode in VARIANTS:
+        for size in INVENTORIES if name != "mcp-legacy" else ():  # event streams are not compressed
+            about = f"cold start, {size} capabilit{'y' if size == 1 else 'ies'}, compressed"
+            zipped = Cell(f"inventory.{name}-{size}-gzip", about, protocol, mode, inventory=size, compressed=True)
+            cells.append(zipped)
     return cells
 
 
@@ -167,6 +183,10 @@ def _protected() -> list[Cell]:
         Cell(f"tls.{name}", "cold start over TLS 1.3", protocol, mode, tls=True) for name, protocol, mode in VARIANTS
     ]
     cells += [
+        Cell(f"tls.{name}-resumed", "cold start, TLS session resumed", protocol, mode, tls=True, resumes=True)
+        for name, protocol, mode in VARIANTS
+    ]
+    cells += [
         Cell(f"h2.{name}", "cold start over TLS 1.3 and HTTP/2", protocol, mode, tls=True, http2=True)
         for name, protocol, mode in VARIANTS
     ]
@@ -174,6 +194,10 @@ def _protected() -> list[Cell]:
         Cell(f"oauth.{name}", "cold start with authorization, over TLS 1.3", protocol, mode, tls=True, oauth=True)
         for name, protocol, mode in VARIANTS
         if protocol == "mcp"
+    ]
+    cells += [
+        Cell(f"oauth.mcp-modern-{course}", f"{about}, over TLS 1.3", "mcp", "auto", tls=True, oauth=True, course=course)
+        for course, about in RENEWED.items()
     ]
     cells.append(Cell("binding.a2a-rest", "cold start, tasks over REST", "a2a", binding="rest"))
     cells.append(Cell("binding.a2a-grpc", "cold start, tasks over gRPC", "a2a", binding="grpc"))
@@ -195,22 +219,8 @@ def _lives() -> list[Cell]:
         Cell(f"lives.mcp-{era[mode]}-{course}", about, "mcp", mode, course=course) for course, mode, about in courses
     ]
     cells += [
-        Cell(
-            "lives.mcp-modern-refresh",
-            "authorization, a token that is renewed",
-            "mcp",
-            "auto",
-            oauth=True,
-            course="refresh",
-        ),
-        Cell(
-            "lives.mcp-modern-renewal",
-            "authorization, a token that is taken back",
-            "mcp",
-            "auto",
-            oauth=True,
-            course="renewal",
-        ),
+        Cell(f"lives.mcp-modern-{course}", about, "mcp", "auto", oauth=True, course=course)
+        for course, about in RENEWED.items()
     ]
     agents = [
         ("stream", "a task on a stream"),

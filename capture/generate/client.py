@@ -18,6 +18,7 @@ from dataclasses import asdict, replace
 from typing import Any, Protocol
 from urllib.parse import urlsplit
 
+from hsa.capture.generate import resumption
 from hsa.capture.generate.errand import RELAY_SOURCE, Errand, Memory, Peer, say
 from hsa.capture.generate.ledger import Ledger
 from hsa.capture.links.relay import Traffic, relaying
@@ -76,7 +77,10 @@ async def _contact(
             if errand.relay_delay_ms is not None and barrier is None:
                 relay = await stack.enter_async_context(_relay(errand, noted=True))
             making = time.perf_counter_ns()
-            http = await stack.enter_async_context(ledger.watch(sdk.open_http(errand)))
+            opened = sdk.open_http(errand)
+            if errand.cell.resumes:
+                resumption.resume(opened)
+            http = await stack.enter_async_context(ledger.watch(opened))
             told["http_ns"] = time.perf_counter_ns() - making
             session = sdk.connect(errand, mode, http, memory)
             if barrier is not None:

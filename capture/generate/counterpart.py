@@ -76,6 +76,10 @@ async def _http2(
 async def _serve(errand: Errand, listener: socket.socket) -> None:
     module = importlib.import_module(f"hsa.capture.generate.counterpart_{errand.cell.protocol}")
     app, ports = await module.build(errand)
+    if errand.cell.compressed:
+        from starlette.middleware.gzip import GZipMiddleware
+
+        app = GZipMiddleware(app)
     served = Served(Faulty(app, errand.cell.fault, errand.slow_ms), errand.cell.pooled)
     port = listener.getsockname()[1]
     loop, end = asyncio.get_running_loop(), asyncio.Event()

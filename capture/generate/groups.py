@@ -76,10 +76,11 @@ def select_groups(wanted: list[str]) -> list[Group]:
 def conditions(group: Group, cell: Cell, kind: str, rtts_ms: tuple[float, ...]) -> list[tuple[str, float]]:
     """Kind and round-trip time of each link over which a cell of a group is recorded; () for the group's own times.
 
-    A local link has no delay; a pooled cell and the lives of tasks are there on a local link only, and a slow cell
-    without a delay only. A Node client has no relay.
+    A local link has no delay; a pooled cell and the lives of tasks are there on a local link only (authorization on a
+    path too), and a slow cell without a delay only. A Node client has no relay.
     """
-    if kind == "local" or cell.pooled or cell.course is not None or (cell.node and kind == "relay"):
+    lives = cell.course is not None and not (cell.oauth and kind == "path")
+    if kind == "local" or cell.pooled or lives or (cell.node and kind == "relay"):
         return [("local", 0.0)]
     if cell.fault == "slow":
         return [(kind, 0.0)]

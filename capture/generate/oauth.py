@@ -17,7 +17,8 @@ LIFETIME_S = 3600
 SHORT_S = 1
 """Lifetime of a token that is to be renewed."""
 TAKEN_AFTER = 3
-"""Requests that a client's first token is good for where it is to be taken back: discovery, listing, a call."""
+"""Requests that a client's first token is good for where it is to be taken back, or its scope no longer suffices:
+discovery, listing, a call."""
 CALLBACK = "http://localhost:3030/callback"
 """Nobody listens there: the browser's last step is read, not taken."""
 
@@ -33,7 +34,7 @@ class _Provider:
         self._refresh: dict[str, Any] = {}
         self._uses: dict[str, int] = {}
         self._renewed: set[str] = set()
-        """Clients whose first token was taken back."""
+        """Clients whose first token has had its time."""
 
     async def get_client(self, client_id: str) -> Any:
         return self._clients.get(client_id)
@@ -85,12 +86,16 @@ class _Provider:
 
     async def load_access_token(self, token: str) -> Any:
         found = self._tokens.get(token)
-        if found is None or self._course != "renewal" or found.client_id in self._renewed:
+        if found is None or self._course not in ("renewal", "step-up"):
+            return found
+        if found.client_id in self._renewed and not (self._course == "step-up" and token in self._uses):
             return found
         self._uses[token] = self._uses.get(token, 0) + 1
         if self._uses[token] <= TAKEN_AFTER:
             return found
         self._renewed.add(found.client_id)
+        if self._course == "step-up":
+            return found.model_copy(update={"scopes": []})
         del self._tokens[token]
         return None
 

@@ -13,18 +13,12 @@ import click
 
 if TYPE_CHECKING:
     from hsa.analysis.paper.matrix import Matrix
-    from hsa.capture.generate.matrix import Job
 
 EXAMPLE = """\b
 Examples:
   hsa paper --quick -o study
   hsa paper -o study --sdk paper --http httpx
   hsa paper --from study -o report"""
-STUDY = ("s1", "s2", "s3", "s4", "sweep")
-QUICK_RUNS, QUICK_WARMUPS = 5, 2
-SLOW_RUNS = 2
-"""Of the slow counterpart in a first look: each contact waits for seconds."""
-CONTROL_RUNS = 3
 
 
 @click.command(epilog=EXAMPLE)
@@ -39,7 +33,9 @@ CONTROL_RUNS = 3
     help="Record nothing: read the recordings (or results of the study's harness) in DIR.",
 )
 @click.option("--group", "groups", multiple=True, metavar="NAME", help="Record these groups too, beyond the study's.")
-@click.option("--path/--no-path", default=True, help="Also cold starts over a link that delays every packet (root).")
+@click.option(
+    "--beyond/--no-beyond", default=True, help="Also what the study left out, over a link that delays packets."
+)
 @click.option("--controls/--no-controls", default=True, help="Also short runs that remove a reason for a difference.")
 @click.option("--sdk", type=click.Choice(("newest", "paper")), default="newest", help="Versions of the SDKs [newest].")
 @click.option("--http", type=click.Choice(("sdk", "httpx")), default="sdk", help="Whose HTTP client is used [sdk].")
@@ -51,7 +47,7 @@ def paper(
     runs: int | None,
     source: Path | None,
     groups: tuple[str, ...],
-    path: bool,
+    beyond: bool,
     controls: bool,
     sdk: str,
     http: str,
@@ -61,8 +57,10 @@ def paper(
     """Redo the study of handshake overhead from packets, and write a report beside its published values.
 
     Records the study's cells with the real SDKs (S1 cold start, S2 warm repeat, S3 mismatch, S4 degraded, a sweep over
-    round-trip times), measures them from the packets, and writes report.html, report.md, report.json, and every table
-    and figure as a file of its own. What is recorded already is not recorded again: an interrupted run goes on.
+    round-trip times) and what it left out (a link that delays every packet, TLS and resumption, HTTP/2, A2A's bindings,
+    OAuth, served inventories, Node, HTTP+SSE, clients at once), measures them from the packets, and writes report.html,
+    report.md, report.json, and every table and figure as a file of its own. What is recorded already is not recorded
+    again: an interrupted run goes on.
 
     Recording needs the SDKs (pip install "hsa[all]") and root; --from needs neither.
 
@@ -78,7 +76,7 @@ def paper(
     if source is None:
         for number in (signal.SIGTERM, signal.SIGHUP):
             signal.signal(number, _interrupt)
-        source = _record(folder, quick, runs, groups, path, controls, sdk, http, quiet)
+        source = _record(folder, quick, runs, groups, beyond, controls, sdk, http, quiet)
     try:
         matrix = recorded.load(source, tick=_tick(quiet))
     except ValueError as error:
@@ -115,54 +113,35 @@ def _record(
     quick: bool,
     runs: int | None,
     groups: tuple[str, ...],
-    path: bool,
+    beyond: bool,
     controls: bool,
     sdk: str,
     http: str,
     quiet: bool,
 ) -> Path:
     """Record what is missing; gives the folder of the recordings."""
+    from hsa.capture.generate import study
     from hsa.capture.generate.baseline import measure
-    from hsa.capture.generate.groups import select_groups
-    from hsa.capture.generate.matrix import plan
     from hsa.capture.generate.play import Setting
-    from hsa.capture.links.link import Link
     from hsa.cli.generate import record_groups
 
-    def link(kind: str, rtt_ms: float) -> Link:
-        return Link(kind, rtt_ms)
-
-    n = runs or (QUICK_RUNS if quick else None)
-    warmups = QUICK_WARMUPS if quick else None
     try:
-        wanted = select_groups([*STUDY, *groups])
+        jobs = study.study(quick, runs, groups)
     except ValueError as error:
         raise click.UsageError(str(error)) from None
-    jobs = plan(wanted, ["relay"], (), link, n, warmups)
-    if quick:
-        jobs = [_shortened(job) for job in jobs if not (job.cell.scenario.startswith("s4") and job.link.rtt_ms)]
-    if path and os.name == "posix" and os.geteuid() == 0:
-        jobs += plan(select_groups(["s1"]), ["path"], (50.0,), link, n, warmups)
+    if beyond:
+        jobs += study.beyond(quick, runs)
     captures = folder / "captures"
-    setting = Setting(n, warmups or 0, http=http, sdk=sdk)
-    record_groups(jobs, captures, setting, True, quiet)
+    record_groups(jobs, captures, Setting(http=http, sdk=sdk), True, quiet)
     if controls and (sdk, http) != ("paper", "httpx"):
-        cold = plan(select_groups(["s1"]), ["relay"], (0.0,), link, CONTROL_RUNS, 1)
-        record_groups(
-            cold, folder / "controls" / "paper", Setting(CONTROL_RUNS, 1, http="httpx", sdk="paper"), False, quiet
-        )
+        without = folder / "controls"
+        record_groups(study.control(), without / "paper", Setting(http="httpx", sdk="paper"), False, quiet)
         if (sdk, http) == ("newest", "sdk"):
-            record_groups(cold, folder / "controls" / "httpx", Setting(CONTROL_RUNS, 1, http="httpx"), False, quiet)
+            record_groups(study.control(), without / "httpx", Setting(http="httpx"), False, quiet)
     baseline = captures / "baseline.json"
     if not baseline.exists():
         baseline.write_text(json.dumps(measure()) + "\n")
     return captures
-
-
-def _shortened(job: Job) -> Job:
-    from dataclasses import replace
-
-    return replace(job, runs=SLOW_RUNS, warmups=0) if job.cell.fault == "slow" else job
 
 
 def _controls(source: Path, quiet: bool) -> dict[str, Matrix]:

@@ -47,6 +47,18 @@ def test_published_counts(tokenizer: Tokenizer, text: str, tokens: int) -> None:
     assert tokenizer.count(text.encode()) == tokens
 
 
+@pytest.mark.parametrize(
+    ("text", "tokens"),
+    [  # from the same place, for cl100k_base
+        ("antidisestablishmentarianism", 6),
+        ("2 + 2 = 4", 7),
+        ("お誕生日おめでとう", 9),
+    ],
+)
+def test_published_counts_of_the_other_table(text: str, tokens: int) -> None:
+    assert Tokenizer("cl100k_base").count(text.encode()) == tokens
+
+
 def test_special_tokens_are_text(tokenizer: Tokenizer) -> None:
     count = tokenizer.count(b"<|endoftext|>")
     assert count is not None and count > 1
@@ -65,15 +77,17 @@ def test_no_network(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(socket, "socket", refuse)
     assert Tokenizer().count(b"hello world") == 2
-    with pytest.raises(TableMissing, match="cl100k_base needs its table"):
-        Tokenizer("cl100k_base")
+    monkeypatch.setitem(TABLES, "other_base", TABLES["o200k_base"])
+    with pytest.raises(TableMissing, match="other_base needs its table"):
+        Tokenizer("other_base")
     with pytest.raises(ValueError, match="it can be o200k_base"):
         Tokenizer("gpt2")
 
 
-def test_a_wrong_table_is_refused(tmp_path: Any) -> None:
-    (tmp_path / "cl100k_base.tiktoken").write_bytes(b"IQ== 0\n")
-    wrong = Tokenizer("cl100k_base", tmp_path)
+def test_a_wrong_table_is_refused(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(TABLES, "other_base", TABLES["cl100k_base"])
+    (tmp_path / "other_base.tiktoken").write_bytes(b"IQ== 0\n")
+    wrong = Tokenizer("other_base", tmp_path)
     with pytest.raises(TableMissing, match="SHA-256"):
         wrong.count(b"x")
 
