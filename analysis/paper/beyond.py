@@ -102,8 +102,8 @@ def paths(matrix: Matrix, kind: str) -> Table | None:
         ("protocol",),
         ("relay ms", "path ms", "more ms", "connect ms", *COUNTS),
         about="From the packets, at 50 ms. The study's relay lets connections open at local speed; a real link charges"
-        " a round trip for each. Network RT: application round trips and what the link charges besides (connections, TLS,"
-        " slow start), on the chain that makes the time.",
+        " a round trip for each. Network RT: application round trips and what the link charges besides (connections,"
+        " TLS, slow start), on the chain that makes the time.",
     )
     said = []
     for variant in published.COLD:
@@ -336,6 +336,8 @@ def inventories(matrix: Matrix, kind: str) -> Table | None:
     for variant in published.COLD:
         for n in published.INVENTORIES:
             plain, packed = (matrix.get(f"inventory.{variant}-{n}{suffix}", link, rtt_ms) for suffix in ("", "-gzip"))
+            if plain is None and n == 1:
+                plain = matrix.get(f"s1.{variant}", link, rtt_ms)
             if plain is None:
                 continue
             tokens = _of(plain, lambda h: h.metadata.tokens)

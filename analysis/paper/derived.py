@@ -9,7 +9,7 @@ import numpy as np
 from hsa.analysis.paper import published
 from hsa.analysis.paper.matrix import Matrix, Recording
 from hsa.analysis.paper.published import VARIANTS
-from hsa.analysis.paper.tables import Cell, Table, client_ms, table_5, wire_ms
+from hsa.analysis.paper.tables import Cell, Table, client_ms, finished_ms, table_5, wire_ms
 from hsa.analysis.statistics import interval, median
 
 K = (1, 2, 3, 5, 10, 20, 50, 100)
@@ -70,7 +70,7 @@ def in_text(matrix: Matrix, kind: str = "relay") -> Table:
         [Cell(max(apart, default=None), published.SWEEP_AGAINST_TABLE_MS, digits=1)],
     )
     spreads = [
-        interval(r.values(client_ms))
+        interval(r.values(finished_ms))
         for r in matrix.recordings
         if r.kind == kind and r.scenario in ("s1", "s2", "s3", "s4a", "s4c")
     ]
@@ -85,7 +85,7 @@ def in_text(matrix: Matrix, kind: str = "relay") -> Table:
         value = amortized(matrix, variant, 100, kind)
         table.add(
             (f"amortized over 100 interactions at 50 ms, {label}, ms",),
-            [Cell(value, published.AMORTIZED[variant], digits=1)],
+            [Cell(value, published.AMORTIZED[variant], digits=1 if published.AMORTIZED[variant] < 100 else 0)],
         )
     agents = next((cells[3].value for labels, cells in table_5(matrix, kind).rows if labels[0] == "ACP"), None)
     share = 100 * float(agents) / published.CONTEXT if isinstance(agents, (int, float)) else None

@@ -117,6 +117,20 @@ class Matrix:
         return sorted({r.rtt_ms for r in self.recordings if r.scenario == scenario and r.kind == kind})
 
 
+def load_all(folders: Sequence[Path], *, tick: Callable[[str], None] = lambda name: None) -> Matrix:
+    """Everything in several folders; where two hold the same cell, the first is taken. Raises as `load`."""
+    whole, *others = (load(folder, tick=tick) for folder in folders)
+    for other in others:
+        whole.recordings += other.recordings
+        whole.problems += [problem for problem in other.problems if problem not in whole.problems]
+        whole.made = {**other.made, **{name: value for name, value in whole.made.items() if value}}
+        whole.machine = whole.machine or other.machine
+        whole.baseline = whole.baseline or other.baseline
+    if others:
+        whole.problems += [problem for problem in _mixed(whole) if problem not in whole.problems]
+    return whole
+
+
 def load(folder: Path, *, tick: Callable[[str], None] = lambda name: None) -> Matrix:
     """Everything in `folder`; `tick` is called with the name of each recording. Raises ValueError when there is nothing
     in it that can be read."""

@@ -80,7 +80,7 @@ def build(matrix: Matrix, controls: dict[str, Matrix] | None = None, *, door: Do
     if why.rows:
         sections.insert(0, ("Differences", [why]))
     if rerun:
-        sections.append(("Published, instrumented, from the wire", [rerun]))
+        sections.append(("Published, re-run, from the wire", [rerun]))
     if beyond:
         sections.append(("Beyond the study", beyond))
     report = Report(
@@ -299,8 +299,9 @@ def _from_rows(matrix: Matrix) -> Table | None:
         "three-ways",
         "Median time to ready, by three ways",
         ("scenario", "protocol", "round trip"),
-        ("published ms", "instrumented ms", "from the wire ms", "RT instrumented", "RT from the wire"),
-        about="Instrumented: rows in the form of the study's harness. From the wire: captures.",
+        ("published ms", "re-run ms", "from the wire ms", "RT re-run", "RT from the wire"),
+        about="Re-run: results of the study's harness, or of clients instrumented in its way. From the wire: captures,"
+        " first SYN to last answer, over a relay as the study's.",
     )
     for (scenario, variant), want in published.TABLE_2.items():
         for rtt, wanted in ((0.0, want.local), (50.0, want.rtt50)):

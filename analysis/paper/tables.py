@@ -169,11 +169,11 @@ def table_2(matrix: Matrix, kind: str = "relay") -> list[Table]:
         counts.add(label, [Cell(count(local, of, then), w) for (_, of, then), w in zip(COUNTED, wanted, strict=True)])
         cells: list[Cell] = []
         for recording, middle, high in ((local, want.local, want.local_p95), (far, want.rtt50, want.rtt50_p95)):
-            values = recording.values(_finished_ms) if recording is not None else []
+            values = recording.values(finished_ms) if recording is not None else []
             found = interval(values)
             digits = 1 if middle < 100 else 0
             cells.append(Cell(found.median, middle, found.low, found.high, digits))
-            cells.append(Cell(found.p95, high, digits=digits))
+            cells.append(Cell(_p95(values), high, digits=digits))
         for recording in (local, far):
             seen = [] if recording is None else [r.handshake for r in recording.runs if r.handshake is not None]
             cells.append(timed([wire_ms(h) if h.outcome == "ready" else h.time_to_outcome_ms for h in seen], None))
@@ -181,7 +181,13 @@ def table_2(matrix: Matrix, kind: str = "relay") -> list[Table]:
     return [counts, times]
 
 
-def _finished_ms(run: Run) -> float | None:
+def _p95(values: Sequence[float | None]) -> float | None:
+    """As the study's scripts take it: the value at rank round(0.95 n), not between two."""
+    known = sorted(value for value in values if value is not None)
+    return known[max(0, round(0.95 * len(known)) - 1)] if known else None
+
+
+def finished_ms(run: Run) -> float | None:
     """To ready, or to the rejection."""
     return run.client_ms if run.outcome in ("ready", "rejected") else None
 
@@ -264,9 +270,8 @@ def table_5(matrix: Matrix, kind: str = "relay") -> Table:
         "Table 5: tokens of the metadata as the inventory grows",
         ("protocol",),
         (*(f"n = {n}" for n in published.INVENTORIES), "per capability"),
-        about="The recorded entry repeated n times inside the recorded document, named echo0, echo1, ... (the study"
-        " does not say how its entries were named; these names give its numbers). Documents of real inventories are"
-        " in the table of served inventories.",
+        about="The recorded entry repeated n times inside the recorded document, under numbered names of one width, as"
+        " the study's scripts do. Documents of real inventories are in the table of served inventories.",
     )
     tokenizer = Tokenizer()
     for variant, want in published.TABLE_5.items():
@@ -285,13 +290,15 @@ def table_5(matrix: Matrix, kind: str = "relay") -> Table:
 def repeated(document: Document, variant: str, n: int) -> bytes:
     """The document with its first capability n times, each under a name of its own."""
     found = json.loads(document.data)
+    width = len(str(n - 1))
+    names = [f"echo{i:0{width}}" for i in range(n)]
     if variant == "a2a":
         entry = found["skills"][0]
-        found["skills"] = [{**entry, "id": f"echo{i}", "name": f"Echo{i}"} for i in range(n)]
+        found["skills"] = [{**entry, "id": name, "name": name.capitalize()} for name in names]
     elif variant == "acp":
         entry = found["agents"][0]
-        found["agents"] = [{**entry, "name": f"echo{i}"} for i in range(n)]
+        found["agents"] = [{**entry, "name": name} for name in names]
     else:
         entry = json.dumps(found["result"]["tools"][0], separators=(",", ":"))
-        found["result"]["tools"] = [json.loads(entry.replace('"echo', f'"echo{i}')) for i in range(n)]
+        found["result"]["tools"] = [json.loads(entry.replace('"echo', f'"{name}')) for name in names]
     return json.dumps(found, separators=(",", ":")).encode()

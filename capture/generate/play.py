@@ -26,7 +26,7 @@ from hsa.capture.generate.embed import embed
 from hsa.capture.generate.errand import LOOPBACK, Errand
 from hsa.capture.generate.place import Place, place
 from hsa.capture.generate.processes import PlayFailed, client, counterpart, python_client, versions
-from hsa.capture.generate.sniffer import SETTLE_S, Sniffer, sniff
+from hsa.capture.generate.sniffer import Sniffer, sniff
 from hsa.capture.links.link import LOCAL, Link
 
 KEY_LOG = "keys.log"
@@ -145,11 +145,11 @@ def _play(cell: Cell, folder: Path, setting: Setting, step: Callable[[str], None
         with ExitStack() as recording:
             sides = [ports[:1], ports[1:]] if cell.pooled else [ports]
             sniffers = [
-                recording.enter_context(_sniffing(file, side, where, made))
+                recording.enter_context(_sniffing(file, side, where, made, prompt=not cell.at_once))
                 for file, side in zip([file.with_suffix(".pcap") for file in captures], sides, strict=True)
             ]
             primed, told = player.contacts(going, step)
-            time.sleep(SETTLE_S)
+            time.sleep(max(sniffer.settle_s for sniffer in sniffers))
         if cell.tls:
             captures = [_with_secrets(file, key_log, made) for file in captures]
         if cell.pooled:
@@ -208,9 +208,9 @@ def _write(file: Path, text: str, made: list[Path]) -> None:
 
 
 @contextmanager
-def _sniffing(file: Path, ports: list[int], where: Place, made: list[Path]) -> Iterator[Sniffer]:
+def _sniffing(file: Path, ports: list[int], where: Place, made: list[Path], prompt: bool) -> Iterator[Sniffer]:
     with where.client_side():
-        sniffer = sniff(file, ports, where.interface, where.without)
+        sniffer = sniff(file, ports, where.interface, where.without, prompt)
     made.append(file)
     try:
         yield sniffer

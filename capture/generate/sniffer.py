@@ -25,8 +25,12 @@ from typing import Any, BinaryIO
 from hsa.capture.files import open_traces
 
 SETTLE_S = 1.3
-"""A recording is to go on this long after the last packet: tcpdump gets packets from the kernel once a second. (Its
-immediate mode is no way out: there each packet takes a slot of the largest size, and a crowd overruns the buffer.)"""
+"""A recording is to go on this long after the last packet: tcpdump gets packets from the kernel once a second."""
+PROMPT_S = 0.2
+"""... of a prompt recording: tcpdump's immediate mode, in which each packet takes a slot of the largest size. One
+client after the other does not fill the buffer; a crowd overruns it."""
+SLOT_BYTES = 65_549
+"""The largest IPv4 packet and its Ethernet header."""
 START_S = 10.0
 """A tool that has not said within this time that it listens has failed."""
 
@@ -55,6 +59,8 @@ class Sniffer:
     """A recording that is going on."""
 
     file: Path
+    settle_s: float
+    """To go on this long after the last packet."""
     tool: str
     """What records, with its version where it tells."""
     _stop: Callable[[], _Said] | None
@@ -62,7 +68,7 @@ class Sniffer:
     """Packets dropped on record, once it is stopped; None where the tool does not tell."""
 
     def stop(self) -> None:
-        """End it. What came in the last `SETTLE_S` may be missing.
+        """End it. What came in the last `settle_s` may be missing.
 
         Raises CannotRecord when the file does not hold what the tool wrote: a full disk, or a tool that died.
         """
@@ -89,10 +95,13 @@ def loopback() -> str:
     return "lo" if sys.platform.startswith("linux") else "lo0"
 
 
-def sniff(file: Path, ports: Sequence[int], interface: str | None = None, without: str | None = None) -> Sniffer:
+def sniff(
+    file: Path, ports: Sequence[int], interface: str | None = None, without: str | None = None, prompt: bool = False
+) -> Sniffer:
     """Start recording TCP of `ports` on an interface (None: loopback) into a new pcap file.
 
-    Packets from and to the address `without` are left out.
+    Packets from and to the address `without` are left out. `prompt`: for few packets at a time, which are then in the
+    file at once.
 
     Raises FileExistsError when the file is there already, CannotRecord when nothing can record.
     """
@@ -103,7 +112,8 @@ def sniff(file: Path, ports: Sequence[int], interface: str | None = None, withou
                 out.seek(0)
                 out.truncate()
                 try:
-                    return Sniffer(file, *begin(out, _Wanted(interface or loopback(), ports, without)))
+                    wanted = _Wanted(interface or loopback(), ports, without, prompt and begin is _tcpdump)
+                    return Sniffer(file, PROMPT_S if wanted.prompt else SETTLE_S, *begin(out, wanted))
                 except (OSError, RuntimeError, subprocess.SubprocessError) as error:
                     reasons.append(str(error))
             hint = "run as root, or install tcpdump or dumpcap with the right to capture"
@@ -120,6 +130,7 @@ class _Wanted:
     interface: str
     ports: Sequence[int]
     without: str | None
+    prompt: bool = False
 
     def filter(self) -> str:
         """In the language of libpcap."""
@@ -128,7 +139,10 @@ class _Wanted:
 
 
 def _tcpdump(out: BinaryIO, wanted: _Wanted) -> tuple[str, Callable[[], _Said]]:
-    options = ["-i", wanted.interface, "-n", "-U", "-s", "0", "-B", "16384", "-w", "-"]
+    options = ["-i", wanted.interface, "-n", "-U", "-w", "-"]
+    options += (
+        ["--immediate-mode", "-s", str(SLOT_BYTES), "-B", "65536"] if wanted.prompt else ["-s", "0", "-B", "16384"]
+    )
     precise = ["--nano"] if sys.platform.startswith("linux") else []
     return _tool("tcpdump", [*options, *precise, wanted.filter()], out, b"listening on")
 

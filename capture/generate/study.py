@@ -6,9 +6,10 @@ A first look has fewer contacts in a cell; what does not vary between contacts (
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import replace
 
+from hsa.capture.generate.cells import INVENTORIES
 from hsa.capture.generate.groups import GROUPS, select_groups
 from hsa.capture.generate.matrix import Job, plan
 from hsa.capture.links.link import Link
@@ -26,6 +27,8 @@ LOOK_BEYOND = (3, 1)
 """Contacts and warm-ups of a cell beyond the study, in a first look."""
 LOOK_ONCE = (1, 0)
 """... of one that is there for its document."""
+UNPUBLISHED = ("s2.mcp-modern-nohints", "s4c.mcp-modern-strict")
+"""In groups of the study, but not in its tables: not in a first look."""
 CONTROL = (3, 1)
 VARIANTS = ("s1.mcp-legacy-sse", "s1.mcp-legacy-json", "s1.mcp-legacy-stateless")
 CROWDS = ("crowd.mcp-legacy", "crowd.mcp-mixed")
@@ -37,7 +40,11 @@ def study(look: bool, runs: int | None = None, more: Iterable[str] = ()) -> list
     jobs = plan(select_groups([*STUDY, *more]), ["relay"], (), Link, n, LOOK_WARMUPS if look else None)
     if not look:
         return jobs
-    known = [job for job in jobs if not (job.cell.scenario.startswith("s4") and job.link.rtt_ms)]
+    known = [
+        job
+        for job in jobs
+        if not (job.cell.scenario.startswith("s4") and job.link.rtt_ms) and job.cell.name not in UNPUBLISHED
+    ]
     return [replace(job, runs=SLOW_RUNS, warmups=0) if job.cell.fault == "slow" else job for job in known]
 
 
@@ -51,15 +58,22 @@ def beyond(look: bool, runs: int | None = None) -> list[Job]:
     groups = select_groups(["secure", "bindings", "node"])
     variants = replace(GROUPS["variants"], cells=tuple(c for c in GROUPS["variants"].cells if c.name in VARIANTS))
     crowds = replace(GROUPS["crowd"], cells=tuple(c for c in GROUPS["crowd"].cells if c.name in CROWDS))
+    served = GROUPS["inventory"]
+    if look:  # one capability is a cold start's
+        few_cells = (
+            c for c in served.cells if c.inventory == INVENTORIES[-1] or not (c.compressed or c.inventory == 1)
+        )
+        served = replace(served, cells=tuple(few_cells))
     return [
         *cold,
         *swept,
         *plan([*groups, variants], ["path"], (RTT_MS,), Link, n, few[1]),
         *plan([crowds], ["path"], (RTT_MS,), Link),
-        *plan([GROUPS["inventory"]], ["path"], (RTT_MS,), Link, *once),
+        *plan([served], ["path"], (RTT_MS,), Link, *once),
     ]
 
 
-def control() -> list[Job]:
+def control(protocols: Collection[str] = ("mcp", "a2a", "acp")) -> list[Job]:
     """A few cold starts without a delay, to be made with another set of SDKs or another HTTP client."""
-    return plan([GROUPS["s1"]], ["relay"], (0.0,), Link, *CONTROL)
+    jobs = plan([GROUPS["s1"]], ["relay"], (0.0,), Link, *CONTROL)
+    return [job for job in jobs if job.cell.protocol in protocols]

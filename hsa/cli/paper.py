@@ -6,6 +6,7 @@ import json
 import os
 import signal
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +19,8 @@ EXAMPLE = """\b
 Examples:
   hsa paper --quick -o study
   hsa paper -o study --sdk paper --http httpx
-  hsa paper --from study -o report"""
+  hsa paper --from study/captures -o report
+  hsa paper --from study/captures --from handshake-benchmark/results/raw -o report"""
 
 
 @click.command(epilog=EXAMPLE)
@@ -27,10 +29,11 @@ Examples:
 @click.option("-n", "runs", type=click.IntRange(min=1), help="Contacts in a cell [50; 20 in the sweep].")
 @click.option(
     "--from",
-    "source",
+    "sources",
+    multiple=True,
     type=click.Path(exists=True, file_okay=False, path_type=Path),
     metavar="DIR",
-    help="Record nothing: read the recordings (or results of the study's harness) in DIR.",
+    help="Record nothing: read the recordings, or the results of the study's harness, in DIR. May be given again.",
 )
 @click.option("--group", "groups", multiple=True, metavar="NAME", help="Record these groups too, beyond the study's.")
 @click.option(
@@ -45,7 +48,7 @@ def paper(
     folder: Path,
     quick: bool,
     runs: int | None,
-    source: Path | None,
+    sources: tuple[Path, ...],
     groups: tuple[str, ...],
     beyond: bool,
     controls: bool,
@@ -71,17 +74,17 @@ def paper(
     from hsa.analysis.redact import Door
 
     _need("jinja2", "matplotlib")
-    if source is not None and (quick or runs or groups):
+    if sources and (quick or runs or groups):
         raise click.UsageError("--from records nothing: --quick, -n and --group do not go with it")
-    if source is None:
+    if not sources:
         for number in (signal.SIGTERM, signal.SIGHUP):
             signal.signal(number, _interrupt)
-        source = _record(folder, quick, runs, groups, beyond, controls, sdk, http, quiet)
+        sources = (_record(folder, quick, runs, groups, beyond, controls, sdk, http, quiet),)
     try:
-        matrix = recorded.load(source, tick=_tick(quiet))
+        matrix = recorded.load_all(sources, tick=_tick(quiet))
     except ValueError as error:
         raise click.UsageError(str(error)) from None
-    others = _controls(source, quiet)
+    others = _controls(sources, quiet)
     door = Door(os.urandom(16) if hash_key is None else os.fsencode(hash_key))
     made = report.build(matrix, others, door=door)
     folder.mkdir(parents=True, exist_ok=True)
@@ -137,19 +140,20 @@ def _record(
         without = folder / "controls"
         record_groups(study.control(), without / "paper", Setting(http="httpx", sdk="paper"), False, quiet)
         if (sdk, http) == ("newest", "sdk"):
-            record_groups(study.control(), without / "httpx", Setting(http="httpx"), False, quiet)
+            # Only the MCP SDK asks its HTTP client for something that a plain one does not do.
+            record_groups(study.control(("mcp",)), without / "httpx", Setting(http="httpx"), False, quiet)
     baseline = captures / "baseline.json"
     if not baseline.exists():
         baseline.write_text(json.dumps(measure()) + "\n")
     return captures
 
 
-def _controls(source: Path, quiet: bool) -> dict[str, Matrix]:
+def _controls(sources: Sequence[Path], quiet: bool) -> dict[str, Matrix]:
     """Recordings of control runs beside the recordings, by name."""
     from hsa.analysis.paper import matrix as recorded
 
     found = {}
-    for folder in sorted((source.parent / "controls").glob("*")):
+    for folder in sorted(folder for source in sources for folder in (source.parent / "controls").glob("*")):
         try:
             found[folder.name] = recorded.load(folder, tick=_tick(quiet))
         except ValueError as error:

@@ -349,7 +349,7 @@ def test_recorders(without: list[str], echo_port: int, tmp_path: Path, monkeypat
         client.sendall(b"x" * 20)
         assert len(client.recv(100)) == 50
         port = client.getsockname()[1]
-    time.sleep(sniffer.SETTLE_S)
+    time.sleep(recording.settle_s)
     recording.stop()
     assert recording.dropped in (0, None)
     seen = wire.read(tmp_path / "x.pcap", echo_port)
@@ -397,7 +397,7 @@ def test_recording_that_is_cut_short_is_told(
         for _ in range(60):
             with socket.socket() as client:
                 client.connect_ex(("127.0.0.1", echo_port))
-        time.sleep(sniffer.SETTLE_S)
+        time.sleep(recording.settle_s)
         with pytest.raises(CannotRecord, match="not complete"):
             recording.stop()
     finally:

@@ -19,7 +19,7 @@ import pytest
 from hsa.capture.files import open_traces
 from hsa.capture.generate.cells import CELLS
 from hsa.capture.generate.play import missing
-from hsa.capture.generate.sniffer import SETTLE_S, sniff
+from hsa.capture.generate.sniffer import sniff
 from hsa.capture.growing import Growing
 from hsa.capture.relay import Relay
 from tests import wire
@@ -68,7 +68,7 @@ def test_same_as_a_sniffer_beside_it(tmp_path: Path, leg: str) -> None:
         sniffer = sniff(tmp_path / "sniffer.pcap", seen)
         for mode in ("legacy", "auto"):
             subprocess.run(mcp_client(port, mode), check=True, capture_output=True)
-        time.sleep(SETTLE_S)
+        time.sleep(sniffer.settle_s)
         sniffer.stop()
     ours, theirs = analyze(tmp_path / "relay.pcapng"), analyze(tmp_path / "sniffer.pcap")
     assert ours["traces"][0]["complete"] and not ours["damage"]
