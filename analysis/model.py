@@ -577,6 +577,21 @@ class DamageFact:
 
 
 @dataclass(slots=True)
+class SetUp:
+    """What it cost to open connections, of those whose opening was captured."""
+
+    tcp_round_trips: int
+    """One for each TCP handshake captured."""
+    connect_ms: float | None
+    """Of these, added up."""
+    tls: int
+    """TLS handshakes captured, and what they took, added up."""
+    tls_round_trips: int
+    tls_ms: float | None
+    resumed: int
+
+
+@dataclass(slots=True)
 class Opaque:
     """Connections to one server whose TLS was not decrypted."""
 
@@ -587,6 +602,14 @@ class Opaque:
     bytes_up: int
     """Of records with application data, as sent; session tickets may be among them."""
     bytes_down: int
+    turns: int | None
+    """Exchanges, estimated from sizes and directions of records: the low estimate; `bound` has both."""
+    set_up: SetUp
+    agent: str | None = None
+    """Why this is contact with an agent: `decoded` (other connections to this name were read, and carried an agent
+    protocol), `named` (the user says so). None where nobody can tell."""
+    bound: dict[str, Any] = field(default_factory=dict)
+    """As `Handshake.bound`."""
 
 
 @dataclass(slots=True, repr=False)

@@ -23,6 +23,8 @@ class Options:
     """Keep connections of which either end has one of these TCP ports; empty keeps all."""
     host: tuple[str, ...] = ()
     """Keep connections of which either end has one of these addresses or names; empty keeps all."""
+    agent_host: tuple[str, ...] = ()
+    """Names or addresses of counterparts that are agents, which TLS that cannot be read does not tell."""
     since_ns: int | None = None
     """Leave out packets before this time, ns since the Unix epoch."""
     until_ns: int | None = None
@@ -57,7 +59,7 @@ class Options:
             if name not in known:
                 raise TypeError(f"unknown option {name!r}; the options are {', '.join(sorted(known))}")
         given = dict(values)
-        for name in ("port", "host", "require"):
+        for name in ("port", "host", "agent_host", "require"):
             if name in given:
                 given[name] = _tuple(given[name])
         for name in ("keylog", "tokenizer_tables"):
@@ -71,7 +73,7 @@ class Options:
         """Raise `ValueError`, in one line for people, when a value is out of range."""
         for name, kinds, wanted in _TYPES:
             value = getattr(self, name)
-            for one in value if name in ("port", "host", "require") else (value,):
+            for one in value if name in ("port", "host", "agent_host", "require") else (value,):
                 if not isinstance(one, kinds) or isinstance(one, bool):
                     raise TypeError(f"{name} is {one!r}; it must be {wanted}")
         for port in self.port:
@@ -98,6 +100,7 @@ _OPTIONAL_TEXT, _OPTIONAL_WHOLE = ((str, NoneType), "text or None"), ((Integral,
 _TYPES: tuple[tuple[str, tuple[type, ...], str], ...] = (
     ("port", *_WHOLE),
     ("host", *_TEXT),
+    ("agent_host", *_TEXT),
     ("since_ns", *_OPTIONAL_WHOLE),
     ("until_ns", *_OPTIONAL_WHOLE),
     ("require", *_TEXT),

@@ -29,6 +29,7 @@ from hsa.analysis.model import (
     Negotiation,
     Note,
     Offer,
+    Opaque,
     PhaseNumbers,
     Signals,
     Startup,
@@ -101,7 +102,7 @@ def analysis_json(analysis: Analysis, groups: Sequence[Group] | None = None, *, 
         "notes": [note_json(n) for n in analysis.notes],
         "damage": [damage_json(d) for d in analysis.damage],
         "errors": [{"file": file, "reason": reason} for file, reason in analysis.errors],
-        "opaque": [asdict(row) for row in analysis.opaque],
+        "opaque": [opaque_json(row) for row in analysis.opaque],
         "undecoded": dict(analysis.undecoded),
         "unknown_link_types": {link_type(n): count for n, count in analysis.unknown_link_types.items()},
         "protocols_not_tcp": dict(analysis.protocols_not_tcp),
@@ -323,6 +324,13 @@ def fan_out_json(f: FanOut | None) -> dict[str, Any] | None:
     if f is None:
         return None
     return {"handshakes": list(f.handshakes), "wait_ms": number(f.wait_ms), "gateway_ms": number(f.gateway_ms)}
+
+
+def opaque_json(row: Opaque) -> dict[str, Any]:
+    shown = asdict(row)
+    for name in ("connect_ms", "tls_ms"):
+        shown["set_up"][name] = number(shown["set_up"][name])
+    return shown
 
 
 def handshake_brief(h: Handshake) -> dict[str, Any]:

@@ -121,6 +121,9 @@ class Pipeline:
         self._reader: Reader = open_traces(paths, reorder_window_ns=options.reorder_window_ns)
         secrets = key_log(options, self._reader)
         self._driver = Driver(_Watched(self._reader, options, self, progress), opener=opener, secrets=secrets)
+        self._driver.opaque.wanted = lambda connection, name: wanted(
+            connection, name, options, self._driver.names.name_of
+        )
         self._recogniser = Recogniser()
         self._late = LateAnswers()
         self._assembler = Assembler(idle_ns=int(options.idle_s * 1e9), merge_hops=options.hops == "merged")
@@ -305,7 +308,7 @@ class Pipeline:
                 self._late.add_carrier(http, reading)
         session = self._assembler.add(exchange)
         if session is not None or exchange.outer is not None:
-            self._results.agent_connection(http.connection)
+            self._results.agent_connection(http.connection, http.authority)
 
     # -- results -------------------------------------------------------------------------------------------------
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Iterable, Sequence
 
-from hsa.analysis import gateways, loops
+from hsa.analysis import gateways, loops, opaque
 from hsa.analysis.afterwards import add_late
 from hsa.analysis.archive import KINDS, Handshakes
 from hsa.analysis.assembly import Assembler
@@ -22,7 +22,6 @@ from hsa.analysis.model import (
     Hop,
     Metadata,
     Note,
-    Opaque,
 )
 from hsa.analysis.options import Options
 from hsa.analysis.outcome import End
@@ -44,6 +43,9 @@ LOOKUP_WINDOW_NS = 5_000_000_000
 
 SUSPECTED_KEPT = 10_000
 """Sessions of refused fetches only that wait for a confirmation; more are counted as probes at once."""
+
+AGENTS_KEPT = 10_000
+"""Names of counterparts that are remembered."""
 
 FAULTS_KEPT = 64
 """Faults of our own that are listed with their place; all are counted."""
@@ -90,6 +92,8 @@ class Results:
         self.other_protocols: dict[str, int] = {"openai": 0, "anthropic": 0, "agent-client-protocol": 0}
         self.llm = LlmTally()
         self._agent_connections = 0
+        self._agents: set[str] = set()
+        """Names and addresses of counterparts whose connections carried agent traffic."""
         self._agent_lines = 0
         """Those of them that carry JSON-RPC without HTTP."""
         self._prints: dict[frozenset[bytes], set[bytes]] = {}
@@ -229,8 +233,14 @@ class Results:
         """Id of the session's handshake; None when it has none."""
         return self._ids[session.handshake] if session.handshake is not None else None
 
-    def agent_connection(self, connection: Connection) -> None:
-        """Count a connection that carries agent traffic, once."""
+    def agent_connection(self, connection: Connection, authority: str | None) -> None:
+        """Count a connection that carries agent traffic, once; note whom it leads to."""
+        if len(self._agents) < AGENTS_KEPT:
+            self._agents.add(connection.server.text)
+            if connection.tls is not None and connection.tls.server_name is not None:
+                self._agents.add(connection.tls.server_name)
+            elif authority is not None:
+                self._agents.add((authority.rpartition(":")[0] or authority).lower())
         if connection.kind != "agent":
             self._agent_lines += connection.kind == LINES
             connection.kind = "agent"
@@ -332,15 +342,15 @@ class Results:
         driver = self._driver
         counts = self._counts()
         agent = self._agent_connections
-        opaque = counts.get("tls", 0)
+        sealed = counts.get("tls", 0)
         total, empty, failed = counts["tcp"], counts["empty"], counts["failed"]
         http, lines = counts.get("http", 0) + counts.get("http2", 0), self._agent_lines
         analysis.connections = ConnectionCounts(
             tcp=total,
             agent=agent,
             other_http=max(0, http - (agent - lines)),
-            opaque=opaque,
-            other=max(0, total - empty - failed - opaque - http - lines),
+            opaque=sealed,
+            other=max(0, total - empty - failed - sealed - http - lines),
             empty=empty,
             failed=failed,
         )
@@ -353,8 +363,7 @@ class Results:
             detail = f"{row.layer}: {row.detail}" if row.layer else row.detail
             analysis.damage.append(DamageFact(row.kind, row.count, row.bytes, list(row.frames), detail))
         analysis.undecoded = dict(driver.undecoded)
-        rows = [Opaque(server, reason, *numbers) for (server, reason), numbers in driver.opaque.items()]
-        analysis.opaque = sorted(rows, key=lambda row: (-row.connections, row.server, row.reason))
+        analysis.opaque = opaque.rows(driver.opaque, self._agents, self._options.agent_host, driver.names.name_of)
         analysis.unknown_link_types = dict(driver.packets.unknown_links)
         analysis.protocols_not_tcp = dict(driver.packets.other)
         analysis.damage += self._faults

@@ -20,6 +20,7 @@ from hsa.dissectors.dns import Names
 from hsa.dissectors.first_bytes import OTHER, REASONS, kind_of
 from hsa.dissectors.http import HttpExchange
 from hsa.dissectors.nesting import Opener, Output, Reader, Run, Setting
+from hsa.dissectors.opaque import OpaqueTable
 from hsa.dissectors.packets import PacketDecoder, parts
 from hsa.dissectors.registry import STREAMS, open_stream
 from hsa.dissectors.sealed import Sealed
@@ -70,8 +71,8 @@ class Driver:
         return self._reader.traces
 
     @property
-    def opaque(self) -> dict[tuple[str, str], list[int]]:
-        """TLS that was not decrypted, as in `Run.opaque`."""
+    def opaque(self) -> OpaqueTable:
+        """TLS that was not decrypted."""
         return self._run.opaque
 
     @property

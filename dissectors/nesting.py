@@ -17,6 +17,7 @@ from hsa.dissectors.contract import Damage, Direction, Item, Seen
 from hsa.dissectors.first_bytes import REASONS
 from hsa.dissectors.held import Held
 from hsa.dissectors.http import HttpExchange
+from hsa.dissectors.opaque import OpaqueTable
 from hsa.dissectors.sealed import Sealed
 from hsa.dissectors.tls_keylog import KeyLog
 
@@ -60,8 +61,8 @@ class Run:
     """Count this connection under another kind from now on."""
     secrets: KeyLog = field(default_factory=KeyLog)
     """Of TLS."""
-    opaque: dict[tuple[str, str], list[int]] = field(default_factory=dict)
-    """TLS that was not decrypted: (name or address of the server, reason) to connections and bytes up and down."""
+    opaque: OpaqueTable = field(default_factory=OpaqueTable)
+    """TLS that was not decrypted."""
     sealed: Sealed = field(default_factory=Sealed)
     """When it passed, and between whom."""
 

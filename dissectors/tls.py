@@ -13,6 +13,7 @@ Sources: RFC 8446, RFC 5246, RFC 7366; SSLKEYLOGFILE format (RFC 9850).
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import partial
 
 from hsa.dissectors.connection import Tls
 from hsa.dissectors.contract import C2S, S2C, Chunk, Damage, Direction, Gap, Item, Seen
@@ -35,7 +36,8 @@ from hsa.dissectors.tls_hello import (
 from hsa.dissectors.tls_keylog import Secrets
 from hsa.dissectors.tls_keys import Keys
 from hsa.dissectors.tls_records import APPLICATION, HANDSHAKE, Record, Records
-from hsa.dissectors.tls_suites import SUITES, Agreed12, Opener, Opener13, Suite, openers_12
+from hsa.dissectors.tls_suites import SUITES, Agreed12, Opener, Opener13, Suite, finished_size, openers_12, overhead
+from hsa.dissectors.tls_turns import Turns
 
 HELD_BYTES = 256 * 1024
 """Bytes of a direction that wait for the other one's hello."""
@@ -43,9 +45,10 @@ MESSAGE_BYTES = 2**18
 """Longest handshake message put together: certificate chains are shorter."""
 RECORD_BYTES = 256
 """What a record that waits counts for, beside its body: records may be empty."""
-NAMES_KEPT = 1_000
-OTHERS = "others"
-"""Servers of opaque connections that are told apart, and what the rest is counted under."""
+END_OF_EARLY_DATA_BYTES = 4 + 17
+"""Body of a record with nothing but this message."""
+CLIENT_FLIGHT = 8
+"""Encrypted records in which a client's Finished is looked for (TLS 1.3): a certificate comes before it."""
 CHANGE_CIPHER, ALERT = 20, 21
 TLS_13, TLS_12 = 0x0304, 0x0303
 NO_KEY = "TLS: no key for its client random"
@@ -100,6 +103,11 @@ class TlsReader:
         self._inner: Nested | None = None
         self._out: list[Output] = []
         self._openers_12: tuple[Opener, Opener] | None = None
+        self._finished = (False, False)
+        """The Finished of a direction has passed (TLS 1.3)."""
+        self._flight = 0
+        """Encrypted records of the client up to its Finished."""
+        self._turns = Turns()
         self._span: Span | None = None
         """Of application data that is not decrypted."""
 
@@ -160,14 +168,11 @@ class TlsReader:
         facts = self._facts
         facts.reason = None if facts.decrypted else self._reason()
         if facts.reason is not None:
-            opaque = self._setting.run.opaque
-            key = (facts.server_name or str(self._setting.connection.server), facts.reason)
-            if key not in opaque and len(opaque) >= NAMES_KEPT:
-                key = (OTHERS, facts.reason)
-            row = opaque.setdefault(key, [0, 0, 0])
-            row[0] += 1
-            row[1] += facts.application_bytes[C2S]
-            row[2] += facts.application_bytes[S2C]
+            turns = self._turns
+            turns.lost = turns.lost or any(side.records.lost or side.records.skipped for side in self._sides)
+            turns.lost = turns.lost or any(self._setting.mid_start) or any(self._setting.connection.gaps)
+            estimate = turns.estimate(facts.protocol, facts.offered)
+            self._setting.run.opaque.add(self._setting.connection, facts, estimate)
             self._out.append(Damage("undecoded", "tls", None, seen, 0, "", facts.reason))
 
     def _reason(self) -> str | None:
@@ -276,27 +281,41 @@ class TlsReader:
             self._plain(side, kind, text, record.seen)
 
     def _count_sealed(self, side: _Side, record: Record) -> None:
-        """Without a key: the first encrypted record of a TLS 1.3 client ends its handshake, all others may be data."""
-        facts = self._facts
-        if record.kind != APPLICATION:
-            self._note_done(record.seen)
-        elif self._version == TLS_13 and side.direction is C2S and not side.opened and not facts.application_bytes[C2S]:
-            if self._finished_unseen:
-                facts.application_bytes[C2S] += record.size
-            else:
-                self._finished_unseen = True
-                self._note_done(record.seen)
-        elif self._version == TLS_13 and side.direction is S2C and not self._finished_unseen and not side.opened:
+        """Without a key: what comes before the client's Finished is the handshake, or early data; all else may be
+        application data."""
+        if record.kind != APPLICATION or self._shakes_hands(side, record):
             self._note_done(record.seen)
         else:
-            facts.application_bytes[side.direction] += record.size
+            self._facts.application_bytes[side.direction] += record.size
+            self._turns.record(side.direction, record.size)
             side.records.bulk = not self._readable
         if not self._readable:
             for one in self._sides:
                 one.records.keep = False
+                one.records.tell = partial(self._turns.record, one.direction)
 
-    _finished_unseen = False
-    """The client's Finished has passed, encrypted."""
+    def _shakes_hands(self, side: _Side, record: Record) -> bool:
+        """Whether a record that nobody can open belongs to a handshake of TLS 1.3. A Finished is known by its size;
+        what the server says once the client has begun to end its handshake is no part of it."""
+        if self._version != TLS_13 or any(one.opened for one in self._sides):
+            return False
+        early = self._facts.early_data
+        ends = self._suite is None or record.size == finished_size(self._suite) or record.unsure
+        if side.direction is S2C:
+            if self._flight and not early:
+                self._finished = (True, True)
+            if self._finished[C2S] or self._finished[S2C]:
+                return False
+            self._finished = (False, early and ends)
+            return True
+        if self._finished[C2S]:
+            return False
+        self._flight += 1
+        if ends or self._flight >= CLIENT_FLIGHT:
+            self._finished = (True, True)
+        elif early and record.size > END_OF_EARLY_DATA_BYTES:
+            return False
+        return True
 
     @property
     def _readable(self) -> bool:
@@ -363,6 +382,8 @@ class TlsReader:
                 facts.subject = certificate_subject(body, self._version)
         elif kind == FINISHED and self._version == TLS_13:
             side.keys.advance()
+            if side.direction is C2S:
+                self._finished = (True, True)
         elif kind == KEY_UPDATE:
             side.keys.update()
 
@@ -401,6 +422,8 @@ class TlsReader:
         suite = self._suite = SUITES.get(code)
         facts.version = VERSIONS.get(version, f"0x{version:04x}")
         facts.suite = suite.name if suite is not None else f"0x{code:04X}"
+        self._turns.extra = overhead(suite, version)
+        self._turns.begin(tickets=version == TLS_13)
         client = self._hello
         if version == TLS_13:
             facts.resumed = 41 in hello.extensions

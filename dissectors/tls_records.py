@@ -8,7 +8,7 @@ where it must; else records are searched for.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 from hsa.dissectors.contract import Chunk, Gap, Seen
@@ -44,7 +44,7 @@ class Records:
 
     __slots__ = (
         *("_broken", "_first", "_head", "_hunted", "_hunting", "_left", "_parts", "_to_hunt", "_unsure"),
-        *("bulk", "keep", "passed", "passed_bytes", "skipped"),
+        *("bulk", "keep", "passed", "passed_bytes", "skipped", "tell"),
     )
 
     def __init__(self, hunting: bool) -> None:
@@ -53,6 +53,8 @@ class Records:
         self.bulk = False
         """Application records that lie in one piece are only counted, here:"""
         self.passed = self.passed_bytes = 0
+        self.tell: Callable[[int], bool] | None = None
+        """Told the size of each of them, as long as it answers that more in the same piece could matter."""
         self.skipped = 0
         """Bytes that belong to no record."""
         self._head = b""
@@ -134,6 +136,7 @@ class Records:
         """Count the application records from `at` on that end in this piece; gives where the last one ends."""
         size, read = item.size, item.read
         text = item.data if item.gathered else None
+        tell = self.tell
         while at + 5 < size:
             head = read(at, at + 5) if text is None else text[at : at + 5]
             length = head[3] << 8 | head[4]
@@ -141,6 +144,8 @@ class Records:
                 break
             self.passed += 1
             self.passed_bytes += length
+            if tell is not None and not tell(length):
+                tell = None
             at += 5 + length
             self._unsure = False
         return at

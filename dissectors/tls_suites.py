@@ -82,6 +82,24 @@ class Opener(Protocol):
         ...
 
 
+def overhead(suite: Suite | None, version: int) -> int:
+    """Bytes of a record's body beside its content; of padded ones the least. Suites that are not known are taken for
+    those of TLS 1.3."""
+    if suite is None:
+        return 17
+    if suite.cipher == "cbc":  # IV, MAC, one byte of padding
+        return 17 + hashlib.new(suite.mac).digest_size
+    tag = 8 if suite.cipher == "ccm8" else 16
+    if version == 0x0304:
+        return tag + 1
+    return tag + (0 if suite.cipher == "chacha" else 8)
+
+
+def finished_size(suite: Suite) -> int:
+    """Bytes of the body of a record with a Finished of TLS 1.3."""
+    return 4 + hashlib.new(suite.hash).digest_size + overhead(suite, 0x0304)
+
+
 def expand_label(secret: bytes, label: str, length: int, schedule: str) -> bytes:
     """HKDF-Expand-Label with an empty context (RFC 8446 section 7.1)."""
     name = b"tls13 " + label.encode()

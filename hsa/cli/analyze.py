@@ -18,6 +18,7 @@ Examples:
   hsa analyze trace.pcapng
   hsa analyze --each --port 9300 captures/
   hsa analyze --json trace.pcap | jq '.groups[] | {server, round_trips}'
+  hsa analyze --agent-host mcp.example.com encrypted.pcap
   hsa analyze --fail-on 'handshakes.error>0 or time_to_ready_ms.p95>500' trace.pcap
   tcpdump -w - -i any port 8000 | hsa analyze -"""
 

@@ -49,6 +49,9 @@ _FILTERS = (
     click.option("--keylog", type=click.Path(), metavar="FILE", help="TLS secrets (NSS key log)."),
 )
 _RULES = (
+    click.option(
+        "--agent-host", multiple=True, metavar="NAME", help="An agent's name, where TLS stays shut (repeatable)."
+    ),
     click.option("--require", multiple=True, metavar="NAME", help="A capability that must be offered (repeatable)."),
     click.option("--hops", type=click.Choice(HOPS), default="merged", help="Legs of one session: merged or all."),
     click.option("--idle", type=float, default=30.0, metavar="S", help="Silence after which a client is new [30]."),
@@ -106,7 +109,13 @@ def run_of(given: dict[str, Any]) -> Run:
         "keylog": given.get("keylog"),
         "tokenizer_tables": os.environ.get("TIKTOKEN_CACHE_DIR"),
     }
-    for name, option in (("require",) * 2, ("hops",) * 2, ("idle", "idle_s"), *((n, n) for n in VALUED)):
+    for name, option in (
+        ("agent_host",) * 2,
+        ("require",) * 2,
+        ("hops",) * 2,
+        ("idle", "idle_s"),
+        *((n, n) for n in VALUED),
+    ):
         if name in given:
             values[option] = given[name]
     try:

@@ -185,8 +185,7 @@ def _remarks(analysis: Analysis) -> Iterator[str]:
     if len(analysis["llm"]) > REASONS_SHOWN:
         yield f"LLM calls: {len(analysis['llm']) - REASONS_SHOWN} more models (--json has all)"
     for row in analysis["opaque"][:REASONS_SHOWN]:
-        sizes = f"{words.size(row['bytes_up'])} up, {words.size(row['bytes_down'])} down"
-        yield f"encrypted: {shorten(row['server'], 48)}: {words.number('connection', row['connections'])}, {sizes}"
+        yield _opaque(row)
     if len(analysis["opaque"]) > REASONS_SHOWN:
         yield f"encrypted: {len(analysis['opaque']) - REASONS_SHOWN} more servers (--json has all)"
     others = {name: n for name, n in analysis["other_protocols"].items() if n}
@@ -194,6 +193,25 @@ def _remarks(analysis: Analysis) -> Iterator[str]:
         yield "also seen: " + ", ".join(f"{name} {words.count(n)}" for name, n in others.items())
     if analysis["probes"]:
         yield f"{words.number('probe', analysis['probes'])} (health checks, crawlers), not counted as handshakes"
+
+
+def _opaque(row: Row) -> str:
+    """`encrypted: api.example: 3 connections, 5 to 8 turns (estimate), 4 kB up, 9 kB down, set-up 0.4 + 2.1 ms`."""
+    parts = [words.number("connection", row["connections"])]
+    bound = row["bound"].get("turns")
+    if bound == "at_least":
+        parts.append(f">={words.number('turn', row['turns'])} (estimate)")
+    elif bound is not None:
+        low, high = bound["estimate"]["low"], bound["estimate"]["high"]
+        parts.append(f"{words.number('turn', low) if low == high else f'{low:,} to {high:,} turns'} (estimate)")
+    parts += [f"{words.size(row['bytes_up'])} up", f"{words.size(row['bytes_down'])} down"]
+    cost = row["set_up"]
+    times = ((cost["connect_ms"], cost["tcp_round_trips"], "TCP"), (cost["tls_ms"], cost["tls"], "TLS"))
+    set_up = [f"{name} {words.millis(ms / n)}" for ms, n, name in times if ms is not None]
+    if set_up:
+        parts.append(f"set-up {' + '.join(set_up)} ms")
+    what = "encrypted" if row["agent"] is None else f"encrypted agent contact ({row['agent']})"
+    return f"{what}: {shorten(row['server'], 48)}: {', '.join(parts)}"
 
 
 def _llm(use: Row) -> str:
