@@ -103,6 +103,10 @@ class TlsReader:
         self._inner: Nested | None = None
         self._out: list[Output] = []
         self._openers_12: tuple[Opener, Opener] | None = None
+        self._undecided = True
+        """What the client sends early waits: for the server's hello, and whether it takes early data."""
+        self._refused = False
+        """It does not."""
         self._finished = (False, False)
         """The Finished of a direction has passed (TLS 1.3)."""
         self._flight = 0
@@ -136,6 +140,8 @@ class TlsReader:
         if direction is None:
             if self._held:
                 self._release()
+            if self._undecided and self._server is not None:
+                self._let_go()
             if self._server is None and self._hello is not None:
                 self._late = True
             for side in self._sides if self._inner is not None else ():
@@ -244,7 +250,7 @@ class TlsReader:
     def _sealed(self, side: _Side, record: Record) -> None:
         """An encrypted record."""
         facts = self._facts
-        if side.direction is C2S and self._server is None and self._hello is not None and not self._late:
+        if side.direction is C2S and self._undecided and self._hello is not None and not self._late:
             side.waiting_bytes += record.size + RECORD_BYTES
             if side.waiting_bytes <= HELD_BYTES:
                 side.waiting.append(record)
@@ -260,7 +266,12 @@ class TlsReader:
             keys.skip()
         else:
             found = keys.open(record)
+            if found is None and self._refused and not keys.final:  # early data: the server passes over it too
+                keys.unsure = False
+                return
         if found is None:
+            if side.direction is S2C and self._undecided and self._server is not None:
+                self._let_go()  # nobody will know
             self._count_sealed(side, record)
             if not keys:
                 self._hole(side, -1, record.seen, ALL)
@@ -375,6 +386,11 @@ class TlsReader:
             chosen = alpn(extensions.get(16))
             facts.protocol = chosen[0] if chosen else None
             facts.early_accepted = facts.early_data and 42 in extensions
+            if self._undecided and not facts.early_accepted:
+                self._refused = True
+                self._sides[C2S].keys.refuse()
+            if self._undecided:
+                self._let_go()
         elif kind == CERTIFICATE:
             if side.direction is C2S:
                 facts.client_certificate = len(body) > 4
@@ -437,6 +453,13 @@ class TlsReader:
             self._secrets = self._setting.run.secrets.find(facts.client_random or client.random)
             if self._secrets is not None:
                 self._make_keys(client, hello, suite, self._secrets)
+        self._undecided = facts.early_data and version == TLS_13 and bool(self._sides[S2C].keys)
+        if not self._undecided:
+            self._let_go()
+
+    def _let_go(self) -> None:
+        """What the client sent early can be read: it is known by which keys, and whether the server took it."""
+        self._undecided = False
         up = self._sides[C2S]
         waiting, up.waiting = up.waiting, []
         for record in waiting:

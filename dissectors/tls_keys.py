@@ -57,6 +57,11 @@ class Keys:
         if row != self._row:
             self._row, self._at, self._next, self._begun = row, 0, before, before > 0
 
+    def refuse(self) -> None:
+        """The first key is that of early data, which the server does not take."""
+        if len(self._row) > 1 and self._at == 0:
+            del self._row[0]
+
     def advance(self) -> None:
         """The handshake is over in this direction."""
         if self._row and not self.final:
