@@ -406,7 +406,7 @@ def tokenizers(matrix: Matrix, kind: str) -> Table | None:
             table.add((VARIANTS[variant], label), cells)
     if ratios:
         table.statement = (
-            f"{' and '.join(list(counters)[1:])} counts {min(ratios):.0f} to {max(ratios):.0f} % of what"
+            f"{' and '.join(list(counters)[1:])} counts {min(ratios):.1f} to {max(ratios):.1f} % of what"
             f" {next(iter(counters))} counts: the choice of tokenizer matters far less than the inventory."
         )
     return table

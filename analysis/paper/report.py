@@ -23,6 +23,8 @@ from hsa.analysis.statistics import median
 
 TITLE = "The cost of saying hello, measured from the wire"
 SCHEMA = "hsa/paper/v1"
+IN_SHORT = ("path", "path-slopes", "tls", "http2", "oauth")
+"""Tables beyond the study whose statements stand at the top."""
 LACKING_SHOWN = 12
 """Cells that are not there, by name; the rest as a number."""
 
@@ -87,7 +89,7 @@ def build(matrix: Matrix, controls: dict[str, Matrix] | None = None, *, door: Do
         title=TITLE,
         lead="A study measured the handshakes of MCP, A2A and ACP by instrumenting clients. Here the same cells are"
         " recorded and measured from their packets, and where the packets cannot tell, by the client's own clock.",
-        summary=_summary([*study, text]),
+        summary=[*_summary([*study, text]), *_statements(beyond)],
         problems=[*matrix.problems, *_lacking(matrix, kind, beyond)],
         sections=sections,
         made=_made(matrix),
@@ -273,6 +275,11 @@ def _summary(found: list[Table]) -> list[str]:
             parts += [f"{rest} differ"] if rest else []
             lines.append(f"{table.title.partition(':')[0]}: {', '.join(parts)}.")
     return lines
+
+
+def _statements(parts: list[Table | Figure]) -> list[str]:
+    """What the tables on a real link say: the part of the report that the study could not have."""
+    return [part.statement for part in parts if isinstance(part, Table) and part.name in IN_SHORT and part.statement]
 
 
 def _lacking(matrix: Matrix, kind: str, there: list[Table | Figure]) -> list[str]:

@@ -6,7 +6,7 @@ A first look has fewer contacts in a cell; what does not vary between contacts (
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 from dataclasses import replace
 
 from hsa.capture.generate.cells import INVENTORIES
@@ -73,7 +73,6 @@ def beyond(look: bool, runs: int | None = None) -> list[Job]:
     ]
 
 
-def control(protocols: Collection[str] = ("mcp", "a2a", "acp")) -> list[Job]:
-    """A few cold starts without a delay, to be made with another set of SDKs or another HTTP client."""
-    jobs = plan([GROUPS["s1"]], ["relay"], (0.0,), Link, *CONTROL)
-    return [job for job in jobs if job.cell.protocol in protocols]
+def control() -> list[Job]:
+    """A few cold starts without a delay, to be made with the study's SDKs and HTTP client."""
+    return plan([GROUPS["s1"]], ["relay"], (0.0,), Link, *CONTROL)

@@ -137,11 +137,8 @@ def _record(
     captures = folder / "captures"
     record_groups(jobs, captures, Setting(http=http, sdk=sdk), True, quiet)
     if controls and (sdk, http) != ("paper", "httpx"):
-        without = folder / "controls"
-        record_groups(study.control(), without / "paper", Setting(http="httpx", sdk="paper"), False, quiet)
-        if (sdk, http) == ("newest", "sdk"):
-            # Only the MCP SDK asks its HTTP client for something that a plain one does not do.
-            record_groups(study.control(("mcp",)), without / "httpx", Setting(http="httpx"), False, quiet)
+        means = Setting(http="httpx", sdk="paper")
+        record_groups(study.control(), folder / "controls" / "paper", means, False, quiet)
     baseline = captures / "baseline.json"
     if not baseline.exists():
         baseline.write_text(json.dumps(measure()) + "\n")

@@ -94,3 +94,37 @@ def test_what_another_server_setting_changes_is_seen(changed: str) -> None:
     (row,) = diff(a, b).rows
     expected = {"streams": True, "bytes_down": True, "connections": False}[changed]
     assert row.numbers[changed].changed is expected
+
+
+SDKS = FIXTURES / "sdks"
+
+
+def test_other_sdks_show_their_changes_and_nothing_else() -> None:
+    """The study's SDKs with its plain HTTP client against the newest: sizes of messages, and a listening stream."""
+    roots = (str(SDKS / "paper"), str(SDKS / "newest"))
+    found = diff(*(analyze(root) for root in roots), roots=roots)
+    changed = {
+        (row.key["cell"], name): change.delta
+        for row in found.rows
+        for name, change in row.numbers.items()
+        if change.changed
+    }
+    assert changed == {
+        ("s1.mcp-legacy", "connections_opened"): 1,
+        ("s1.mcp-legacy", "streams"): 1,
+        ("s1.mcp-legacy", "bytes_up"): -18,
+        ("s1.mcp-legacy", "bytes_down"): -18,
+        ("s1.mcp-legacy", "metadata.bytes"): -18,
+        ("s1.mcp-legacy", "metadata.tokens"): -4,
+        ("s1.mcp-modern", "bytes_up"): 10,
+        ("s1.a2a", "bytes_up"): 10,
+        ("s1.a2a", "bytes_down"): 76,
+        ("s1.acp", "bytes_up"): 10,
+    }
+    assert not found.appeared and not found.vanished and not any(row.facts for row in found.rows)
+
+
+def test_the_same_sdks_again_are_no_change() -> None:
+    roots = (str(SDKS / "newest"), str(SDKS / "again"))
+    found = diff(*(analyze(root) for root in roots), roots=roots)
+    assert len(found.rows) == 4 and not found.changes and not found.appeared and not found.vanished

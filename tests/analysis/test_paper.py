@@ -6,16 +6,19 @@ import csv
 import json
 import re
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from hsa.analysis.paper import derived, published, report
-from hsa.analysis.paper.matrix import Matrix, load
+from hsa.analysis.paper.matrix import Matrix, load, load_all
+from hsa.analysis.paper.reasons import reasons
 from hsa.analysis.paper.tables import Cell, every, table_5
 from hsa.analysis.redact import Door
 
-STUDY = Path(__file__).parents[2] / "fixtures" / "study"
+FIXTURES = Path(__file__).parents[2] / "fixtures"
+STUDY, HARNESS, BEYOND = FIXTURES / "study", FIXTURES / "harness", FIXTURES / "beyond"
 DOOR = Door(b"key")
 
 
@@ -174,25 +177,85 @@ def test_hostile_texts_are_harmless(matrix: Matrix) -> None:
     assert "\x1b" not in report.markdown(made)
 
 
-def test_rows_of_the_harness_stand_beside(tmp_path: Path) -> None:
-    """Results in the form of the study's harness: published, instrumented, from the wire."""
-    row = {"protocol": "a2a", "scenario": "s1", "network": "rtt50", "outcome": "ready", "handshake_ms": 61.5}
-    row |= {
-        "round_trips": 1,
-        "retries": 0,
-        "connections": 1,
-        "wire_bytes_up": 170,
-        "wire_bytes_down": 569,
-        "error": None,
-    }
-    (tmp_path / "s1.jsonl").write_text("".join(json.dumps(row) + "\n" for _ in range(3)) + "\n")
+def test_results_of_the_harness_give_the_published_counts() -> None:
+    """Two runs of each cell in the study's own results: what does not vary is what it published."""
+    found = load(HARNESS)
+    assert not found.problems
+    assert found.baseline["connect_ms"] == pytest.approx(0.05, abs=0.02)
+    assert found.baseline["tls_ms"] == pytest.approx(1.88, abs=0.2)
+    for scenario, variant in published.TABLE_2:
+        if scenario != "s3":
+            assert found.get(f"{scenario}.{variant}", "rows", 50.0) is not None
+    rows = {name: dict(table.rows) for table in every(found, "rows") for name in [table.name]}
+    for labels, cells in rows["table-2-counts"].items():
+        if not labels[0].startswith("S3"):
+            assert {cell.verdict for cell in cells} == {"equal"}, labels
+    for labels, cells in rows["table-3"].items():
+        assert [cells[i].verdict for i in (0, 2, 3)] == ["equal"] * 3, labels
+    assert derived.slope(derived.sweep(found, "mcp-legacy", "rows")) == pytest.approx(4.2, abs=0.1)
+
+
+def test_published_rerun_and_wire_side_by_side(tmp_path: Path) -> None:
     (tmp_path / "bad.jsonl").write_text("nothing\n")
-    found = load(tmp_path)
-    assert [(r.cell, r.rtt_ms, len(r.runs)) for r in found.recordings] == [("s1.a2a", 50.0, 3)]
-    assert any("bad.jsonl" in line for line in found.problems)
+    shutil.copy(HARNESS / "s1.a2a.rtt50.jsonl", tmp_path)
+    found = load_all([STUDY, HARNESS, tmp_path])
+    assert [line for line in found.problems if "bad.jsonl" in line] == found.problems
     made = report.build(found, door=DOOR)
     (table,) = [t for t in made.tables() if t.name == "three-ways"]
-    assert [[c.value for c in cells][:2] for _, cells in table.rows] == [[61.0, 61.5]]
+    cells = dict(table.rows)["S1 cold start", "MCP legacy", "50 ms"]
+    want, rerun, wire = (cell.value for cell in cells[:3])
+    assert want == 230 and isinstance(rerun, float) and isinstance(wire, float)
+    assert abs(rerun - 230) < 10 and wire >= 150
+    assert [cell.value for cell in cells[3:]] == [3, 3]
+
+
+def test_rows_over_another_link_are_left_out(tmp_path: Path) -> None:
+    row = json.loads((HARNESS / "s1.a2a.rtt50.jsonl").read_text().splitlines()[0])
+    (tmp_path / "s1.jsonl").write_text(
+        "".join(json.dumps(row | {"link": name}) + "\n" for name in ("relay-50ms", "path-50ms", "relay-50ms"))
+    )
+    assert [len(r.runs) for r in load(tmp_path).recordings] == [2]
+
+
+def newest() -> Matrix:
+    """The cold starts of the study's recordings as if other SDKs had made them: those of the newest."""
+    found = load(STUDY)
+    other = load(BEYOND)
+    found.recordings = [r for r in found.recordings if r.cell != "s1.a2a"]
+    for recording in other.recordings:
+        if recording.cell == "s1.a2a":
+            found.recordings += [replace(recording, kind="relay", rtt_ms=0.0), recording]
+    found.made = other.made
+    return found
+
+
+def test_a_difference_is_shown_by_a_run_without_its_reason() -> None:
+    table = reasons(newest(), {"paper": load(STUDY)})
+    rows = dict(table.rows)
+    up = rows["bytes up", "A2A"]
+    assert (up[0].value, up[1].value, up[1].verdict) == (180, 170, "equal")
+    assert "mcp 2.3.0 instead of 2.0.0" in table.statement and "2 are the published ones" in table.statement
+    unexplained = dict(reasons(newest(), {}).rows)
+    assert unexplained["bytes up", "A2A"][1].value is None
+    assert "no control run" in str(unexplained["bytes up", "A2A"][2].value)
+    same = dict(reasons(newest(), {"paper": newest()}).rows)
+    assert same["bytes up", "A2A"][2].value == "not explained by a run"
+
+
+def test_mixed_versions_are_said(tmp_path: Path) -> None:
+    folder = tmp_path / "mixed"
+    shutil.copytree(STUDY, folder)
+    shutil.copytree(BEYOND / "path-50ms", folder / "path-50ms")
+    problems = load(folder).problems
+    assert any("mcp 2.0.0, 2.3.0" in line for line in problems)
+    assert any("HTTP client httpx, sdk" in line for line in problems)
+
+
+def test_cells_that_were_not_recorded_are_named() -> None:
+    found = Matrix([r for r in load(STUDY).recordings if r.cell != "s2.acp"])
+    said = report.build(found, door=DOOR).problems
+    assert any("s2.acp at 0 ms, s2.acp at 50 ms" in line for line in said)
+    assert any("TLS 1.3 and resumption" in line for line in said)
 
 
 def test_table_5_without_recordings_is_unknown() -> None:

@@ -178,6 +178,42 @@ def test_play(name: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.sdk
+def test_sessions_are_resumed_and_documents_compressed(tmp_path: Path) -> None:
+    """What no SDK does of itself, as the packets show it."""
+    need_packets()
+    need_sdks()
+    made = play(CELLS["tls.a2a-resumed"], tmp_path, Setting(runs=2, warmups=1))
+    shown = [json.loads(line) for line in _exchanges(made.files[0])]
+    cards = [each["tls"]["resumed"] for each in shown if each["operation"] == "agent-card"]
+    assert cards == [False, True, True]
+    sizes = {}
+    for name in ("inventory.a2a-50", "inventory.a2a-50-gzip"):
+        (group,) = play(CELLS[name], tmp_path, Setting(runs=1, warmups=0)).document["groups"]
+        assert group["outcome"] == "ready"
+        (sizes[name],) = group["bytes_down"]
+    assert sizes["inventory.a2a-50-gzip"] * 4 < sizes["inventory.a2a-50"]
+
+
+def _exchanges(file: Path) -> list[str]:
+    command = [sys.executable, "-m", "hsa.cli.main", "exchanges", str(file)]
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
+
+
+@pytest.mark.sdk
+def test_a_scope_that_no_longer_suffices_is_stepped_up(tmp_path: Path) -> None:
+    need_packets()
+    need_sdks()
+    document = play(CELLS["oauth.mcp-modern-step-up"], tmp_path, Setting(runs=1, warmups=0)).document
+    (contact,) = document["each"]
+    assert (contact["outcome"], contact["task"]) == ("ready", "ok")
+    statuses = [request["status"] for request in contact["requests"]]
+    assert statuses.count(401) == 1 and statuses.count(403) == 1
+    refused = statuses.index(403)
+    assert contact["requests"][refused]["operation"] == "tools/call"
+    assert any(request["path"] == "/token" for request in contact["requests"][refused:])
+
+
+@pytest.mark.sdk
 def test_slow_counterpart_is_slow(tmp_path: Path) -> None:
     need_sdks()
     need_packets()
