@@ -9,7 +9,7 @@ from hsa.analysis.model import Exchange, Handshake, Refetches
 from hsa.analysis.notes import late_notes
 from hsa.analysis.operations import failures, settle, succeeded
 from hsa.analysis.readiness import Readiness
-from hsa.analysis.session import Session, is_authentication
+from hsa.analysis.session import Session, end_of, exchanges_of, is_authentication
 from hsa.analysis.signals import add_signals, signals
 from hsa.analysis.unchanged import unchanged
 from hsa.dissectors.reading import Document, Phase, Role
@@ -47,6 +47,18 @@ def mark_after(steps: Sequence[Exchange]) -> None:
             leg = leg.inner
 
 
+def add_session(handshake: Handshake, session: Session) -> None:
+    """Add the session's exchanges to the numbers of the whole session."""
+    numbers, last_ns = handshake.session, 0
+    for step in exchanges_of(session):
+        numbers.exchanges += 1
+        numbers.bytes_up += step.bytes_up
+        numbers.bytes_down += step.bytes_down
+        last_ns = max(last_ns, end_of(step))
+    if last_ns and handshake.observed and not handshake.warm:
+        numbers.ms = max(numbers.ms or 0.0, (last_ns - handshake.start) / 1e6)
+
+
 def add_late(handshake: Handshake, session: Session, tokens: CountTokens) -> None:
     """Add to the handshake of a folded session what came after that."""
     settle(session)
@@ -81,4 +93,5 @@ def add_late(handshake: Handshake, session: Session, tokens: CountTokens) -> Non
     sums.bytes_up += more.bytes_up
     sums.bytes_down += more.bytes_down
     sums.tokens = None if sums.tokens is None or more.tokens is None else sums.tokens + more.tokens
+    add_session(handshake, session)
     late_notes(handshake, session)

@@ -21,6 +21,7 @@ from hsa.analysis.model import (
     Offer,
     PhaseNumbers,
     Refetches,
+    SessionNumbers,
     Signals,
     Tasks,
     TimeSplit,
@@ -29,7 +30,7 @@ from hsa.analysis.packed import Packed
 
 KINDS = (
     *(Handshake, PhaseNumbers, Metadata, Capability, Refetches, Tasks, Hop, Note, Lifecycle, Signals, Authentication),
-    *(AuthenticationHost, Episode, Offer, Freshness, FanOut, TimeSplit),
+    *(AuthenticationHost, Episode, Offer, Freshness, FanOut, TimeSplit, SessionNumbers),
 )
 """What a handshake is made of."""
 

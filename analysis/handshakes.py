@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from hsa.analysis import lifecycles, offers
-from hsa.analysis.afterwards import CountTokens, mark_after, refetches
+from hsa.analysis.afterwards import CountTokens, add_session, mark_after, refetches
 from hsa.analysis.authentication import authentication
 from hsa.analysis.beginning import Beginning, FailedBefore, FailedDuring, beginning, failed_after, failed_during
 from hsa.analysis.bounds import bounds
@@ -112,6 +112,7 @@ def build(session: Session, around: Surroundings) -> Handshake:
     handshake.authentication = authentication(session, found)
     handshake.offered, handshake.used = offers.offered(session, found), offers.used(session, found)
     handshake.freshness = freshness(session)
+    add_session(handshake, session)
     session.kept = kept(session)
     session.spans = array("q", [moment for s in found.members for moment in (start_of(s), end_of(s))])
     shown = [*found.members, *found.after, *found.later, *session.task_exchanges]

@@ -351,6 +351,93 @@ class FanOut:
 
 
 @dataclass(slots=True)
+class SessionNumbers:
+    """The whole session, its handshake included."""
+
+    ms: float | None = None
+    """From the handshake's start to the end of its last exchange."""
+    exchanges: int = 0
+    bytes_up: int = 0
+    bytes_down: int = 0
+
+
+@dataclass(slots=True)
+class OperationUse:
+    """One operation over all sessions (`hsa.analysis.calls`)."""
+
+    protocol: str
+    operation: str
+    calls: int
+    failed: int
+    unanswered: int
+    hung: int
+    p50_ms: float | None
+    p95_ms: float | None
+    p99_ms: float | None
+
+
+@dataclass(slots=True)
+class Amortized:
+    """A median handshake spread over so many tasks."""
+
+    tasks: int
+    ms: float | None
+    round_trips: float | None
+    bytes: float | None
+    tokens: float | None
+
+
+@dataclass(slots=True)
+class Overhead:
+    """What the handshakes of one protocol cost beside what came of them (`hsa.analysis.overhead`)."""
+
+    protocol: str
+    handshakes: int = 0
+    """Observed ones; those behind a gateway are part of its own."""
+    ready: int = 0
+    used: int = 0
+    """Ready ones that a task followed."""
+    warm_contacts: int = 0
+    tasks: int = 0
+    handshake_tasks: int = 0
+    """Those of sessions whose handshake was observed."""
+    handshake_ms: float = 0.0
+    session_ms: float = 0.0
+    handshake_bytes: int = 0
+    session_bytes: int = 0
+    tokens: int = 0
+    """Of the metadata, fetched again or not."""
+    amortized: list[Amortized] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class Unused:
+    """A counterpart that a client shook hands with and sent no task."""
+
+    server: str
+    handshakes: int = 0
+    round_trips: int = 0
+    ms: float = 0.0
+    bytes: int = 0
+    tokens: int = 0
+
+
+@dataclass(slots=True)
+class ClientUse:
+    """Whom a client contacted, and what it spent on those it never used."""
+
+    client: str
+    client_name: str | None
+    contacted: int
+    used: int
+    unused_round_trips: int
+    unused_ms: float
+    unused_bytes: int
+    unused_tokens: int
+    unused: list[Unused]
+
+
+@dataclass(slots=True)
 class TimeSplit:
     """Where the time of a handshake went (`hsa.analysis.time_split`); what is known adds up to the total."""
 
@@ -430,6 +517,7 @@ class Handshake:
     tls_ms: float | None = None
     time: TimeSplit | None = None
     """Where `time_to_outcome_ms` went; None where that is."""
+    session: SessionNumbers = field(default_factory=SessionNumbers)
     round_trips: int | None = 0
     critical_round_trips: int | None = 0
     network_round_trips: int | None = None
@@ -624,6 +712,9 @@ class Analysis:
     probes: int = 0
     other_protocols: dict[str, int] = field(default_factory=dict)
     llm: list[LlmUse] = field(default_factory=list)
+    operations: list[OperationUse] = field(default_factory=list)
+    overhead: list[Overhead] = field(default_factory=list)
+    clients: list[ClientUse] = field(default_factory=list)
     notes: list[Note] = field(default_factory=list)
     damage: list[DamageFact] = field(default_factory=list)
     errors: list[tuple[str, str]] = field(default_factory=list)

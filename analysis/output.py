@@ -13,8 +13,10 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from hsa.analysis.model import (
+    Amortized,
     Analysis,
     Authentication,
+    ClientUse,
     DamageFact,
     Exchange,
     FanOut,
@@ -30,10 +32,13 @@ from hsa.analysis.model import (
     Note,
     Offer,
     Opaque,
+    OperationUse,
+    Overhead,
     PhaseNumbers,
     Signals,
     Startup,
     TimeSplit,
+    Unused,
 )
 from hsa.capture.records import Trace, frame_of
 
@@ -108,6 +113,29 @@ def analysis_json(analysis: Analysis, groups: Sequence[Group] | None = None, *, 
         "protocols_not_tcp": dict(analysis.protocols_not_tcp),
         "bugs": analysis.bugs,
         "llm": [llm_json(row) for row in analysis.llm],
+        "operations": [numbers_json(row) for row in analysis.operations],
+        "overhead": [overhead_json(row) for row in analysis.overhead],
+        "clients": [
+            numbers_json(row, "unused") | {"unused": [numbers_json(u) for u in row.unused]} for row in analysis.clients
+        ],
+    }
+
+
+def numbers_json(row: OperationUse | ClientUse | Unused | Overhead | Amortized, *without: str) -> dict[str, Any]:
+    """A flat record with its own names, `without` some."""
+    values = {name: getattr(row, name) for name in row.__slots__ if name not in without}
+    return {name: number(value) if isinstance(value, float) else value for name, value in values.items()}
+
+
+def overhead_json(row: Overhead) -> dict[str, Any]:
+    def share(part: float, whole: float) -> float | int | None:
+        return number(part / whole) if whole else None
+
+    return numbers_json(row, "amortized") | {
+        "tasks_per_handshake": share(row.handshake_tasks, row.handshakes),
+        "time_share": share(row.handshake_ms, row.session_ms),
+        "bytes_share": share(row.handshake_bytes, row.session_bytes),
+        "amortized": [numbers_json(point) for point in row.amortized],
     }
 
 
@@ -232,6 +260,12 @@ def handshake_json(h: Handshake) -> dict[str, Any]:
         "fan_out": fan_out_json(h.fan_out),
         "negotiation": negotiation_json(h.negotiation),
         "time": time_json(h.time),
+        "session": {
+            "ms": number(h.session.ms),
+            "exchanges": h.session.exchanges,
+            "bytes_up": h.session.bytes_up,
+            "bytes_down": h.session.bytes_down,
+        },
     }
 
 

@@ -25,6 +25,7 @@ from hsa.analysis.keys import key_log
 from hsa.analysis.late_answers import LateAnswers, resumes
 from hsa.analysis.model import Analysis, Exchange, Handshake
 from hsa.analysis.options import Options
+from hsa.analysis.overhead import Overheads
 from hsa.analysis.results import Results
 from hsa.analysis.session import end_of
 from hsa.analysis.startup import Startups
@@ -325,8 +326,9 @@ class Pipeline:
         if self._log is not None:
             self._kept = self._results.exchanges(self._log)
         self._results.fill(analysis)
-        starting = Startups()
-        analysis.groups = groups(starting.watch(handshakes))
+        starting, overheads = Startups(), Overheads()
+        analysis.groups = groups(overheads.watch(starting.watch(handshakes)))
+        analysis.overhead, analysis.clients = overheads.rows(), overheads.clients()
         analysis.startup = starting.rows()
         return analysis
 

@@ -9,6 +9,7 @@ from hsa.analysis import gateways, loops, opaque
 from hsa.analysis.afterwards import add_late
 from hsa.analysis.archive import KINDS, Handshakes
 from hsa.analysis.assembly import Assembler
+from hsa.analysis.calls import Call, Calls, calls
 from hsa.analysis.exchange_log import ExchangeLog
 from hsa.analysis.handshakes import Surroundings, build
 from hsa.analysis.late_answers import LateAnswers
@@ -87,7 +88,8 @@ class Results:
         self._ids = array("q")
         """Id of each, once all are known."""
         self._failed = 0
-        self._suspected: list[tuple[Session, Handshake, int]] = []
+        self._calls = Calls()
+        self._suspected: list[tuple[Session, Handshake, int, list[Call]]] = []
         """Refused fetches that may be probes: that is known at the end, when nothing of their clients confirms them."""
         self.other_protocols: dict[str, int] = {"openai": 0, "anthropic": 0, "agent-client-protocol": 0}
         self.llm = LlmTally()
@@ -140,10 +142,12 @@ class Results:
             return
         try:
             handshake = build(session, self._around(now_ns))
+            made = calls(session, now_ns)
             if suspected:
-                self._suspected.append((session, handshake, suspected))
+                self._suspected.append((session, handshake, suspected, list(made)))
             else:
                 self._put_away(session, handshake)
+                self._calls.add(made)
         except Exception as error:
             first = next(iter([*session.steps, *session.task_exchanges, *session.streams]), None)
             self.fault(error, first.first_frame if first is not None else 0)
@@ -182,9 +186,10 @@ class Results:
         """All handshakes, sorted by start and numbered. `exchange_ids`: id of each exchange by its serial."""
         for session in self._assembler.sessions:
             self._build(session, last_ns)
-        for session, handshake, fetches in self._suspected:
+        for session, handshake, fetches, made in self._suspected:
             if self._assembler.witnesses.confirms(session):
                 self._put_away(session, handshake)
+                self._calls.add(made)
             else:
                 self._assembler.probes += fetches
         live = set(self._assembler.sessions)
@@ -192,6 +197,7 @@ class Results:
             if session.has_more() and session not in live:
                 handshake = self._packed[number]
                 add_late(handshake, session, self._tokens)
+                self._calls.add(calls(session, last_ns))
                 self._packed.replace(number, handshake)
         starts, sessions = self._starts, self._sessions
         order = array("q", sorted(range(len(sessions)), key=lambda number: (starts[number], sessions[number].serial)))
@@ -357,6 +363,7 @@ class Results:
         analysis.probes = self._assembler.probes + self._assembler.unconfirmed()
         analysis.other_protocols = dict(self.other_protocols)
         analysis.llm = self.llm.rows()
+        analysis.operations = self._calls.rows()
         for row in driver.damage:
             if row.kind == "gap" and row.layer != "tcp":
                 continue  # what a hole in the stream did to the layers above: the hole itself is reported

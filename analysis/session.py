@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
+from itertools import chain
 
 from hsa.analysis.model import Exchange
 from hsa.dissectors.connection import Connection
@@ -208,6 +209,11 @@ _A_TASK = Exchange(
     -1, 0, 0, None, "1.1", "", "", None, None, None, None, None, None, None, None, 0, 0, None, None, None, True, 0, 0
 )
 """Stands for the first task of a folded session."""
+
+
+def exchanges_of(session: Session) -> Iterable[Exchange]:
+    """All exchanges of a session but calls of its client's webhook."""
+    return chain(session.steps, session.streams, session.others, session.challenged, session.task_exchanges)
 
 
 def refused(step: Exchange) -> bool:

@@ -36,6 +36,12 @@ def p95(values: Iterable[float | None]) -> float | None:
     return _quantile(known, 0.95) if known.size else None
 
 
+def quantiles(values: Iterable[float], at: Sequence[float]) -> list[float | None]:
+    """Quantiles of these values; None each when there are none."""
+    known = _known(values)
+    return [_quantile(known, q) if known.size else None for q in at]
+
+
 def interval(values: Iterable[float | None], *, resamples: int = RESAMPLES, seed: int = SEED) -> Interval:
     """Median, p95 and the bootstrap 95 % interval of the median, of the values that are known.
 

@@ -40,9 +40,9 @@ BASES = (
 )
 UNCOMPARED = {
     "traces", "frames", "captured_bytes_up", "captured_bytes_down", "unknown_link_types", "protocols_not_tcp", "low",
-    "high",
+    "high", "time_share",
 }  # fmt: skip
-SIZES = re.compile(r"(bytes|B)_(up|down)$|^bytes_|_body$")
+SIZES = re.compile(r"(bytes|B)_(up|down)$|^bytes_|_body$|(session|handshake|unused)_bytes$|^(amortized|unused)$")
 PIECES = 12
 """Times that a part of a split time is added up from, at most, in these captures."""
 SPLIT_NS = 50_000

@@ -17,6 +17,7 @@ EXAMPLE = """\b
 Examples:
   hsa analyze trace.pcapng
   hsa analyze --each --port 9300 captures/
+  hsa analyze --operations trace.pcapng
   hsa analyze --json trace.pcap | jq '.groups[] | {server, round_trips}'
   hsa analyze --agent-host mcp.example.com encrypted.pcap
   hsa analyze --fail-on 'handshakes.error>0 or time_to_ready_ms.p95>500' trace.pcap
@@ -26,6 +27,8 @@ Examples:
 @click.command(epilog=EXAMPLE)
 @opt.TRACES
 @click.option("--each", is_flag=True, help="One row per handshake instead of one per group.")
+@click.option("--operations", is_flag=True, help="Calls by operation: times, failures, what hung.")
+@click.option("--overhead", is_flag=True, help="What handshakes cost beside what came of them.")
 @click.option("--by", metavar="FIELD", help="Group by protocol and client, server, version or client-name.")
 @click.option("--sort", metavar="COLUMN", help="Sort rows, largest first: n, time_to_ready_ms.p95, tokens:asc, ...")
 @click.option("--top", type=click.IntRange(min=1), metavar="N", help="Only the first N rows.")
@@ -36,6 +39,8 @@ Examples:
 def analyze(
     traces: tuple[str, ...],
     each: bool,
+    operations: bool,
+    overhead: bool,
     by: str | None,
     sort: str | None,
     top: int | None,
@@ -60,6 +65,7 @@ def analyze(
     wire ms   the part of it in which an answer or a connection was awaited
     B up/down bytes of HTTP; tokens: of the metadata, as a model reads it
     warm      tasks of clients that needed no handshake
+    most time  the part that took most of the time to ready (docs/slow-handshake.md)
     Columns that do not fit are named below the table; --format has them all.
 
     Exit status: 0 done (whatever the outcomes are), 1 a threshold of --fail-on was passed, 2 wrong usage or a file that
@@ -75,16 +81,15 @@ def analyze(
     form = opt.format_of(form, as_json, output)
     check_output(output, traces)
     thresholds = _thresholds(fail_on)
+    kind = _kind(each, operations, overhead, by, sort)
     _check_rows(by, sort, each)
-    if by is not None and each:
-        raise click.UsageError("--by groups rows, --each does not: use one of them")
     analysis, interrupted = analyze_watched(traces, run)
     chosen = analysis.groups if by is None else groups(analysis.handshakes, by)
     brief = not (each or thresholds or form == "json")
     shown: dict[str, Any] = Door(run.key).clean(analysis_json(analysis, chosen, brief=brief))
-    rows = _rows(shown["handshakes"] if each else shown["groups"], sort, top)
+    rows = _rows(shown[kind], sort, top)
     with open_output(output) as file:
-        for line in _lines(shown, rows, form, each, output is None, run.options, traces):
+        for line in _lines(shown, rows, form, kind, output is None, run.options, traces):
             click.echo(line, file=file)
     return report(shown, thresholds, run.quiet, interrupted)
 
@@ -93,7 +98,7 @@ def _lines(
     shown: Mapping[str, Any],
     rows: Sequence[Mapping[str, Any]],
     form: str,
-    each: bool,
+    kind: str,
     on_screen: bool,
     options: Options,
     traces: Sequence[str],
@@ -102,8 +107,7 @@ def _lines(
     from hsa.cli.terminal import color, width
 
     if form == "json":
-        name = "handshakes" if each else "groups"
-        yield table.dumps({**shown, name: list(rows)}, indent=2)
+        yield table.dumps({**shown, kind: list(rows)}, indent=2)
     elif form == "jsonl":
         yield from map(table.dumps, rows)
     elif form == "csv":
@@ -111,13 +115,27 @@ def _lines(
         names = list(dict.fromkeys(name for row in flat for name in row))
         yield from (line.rstrip("\n") for line in table.csv_lines(flat, names))
     else:
-        from hsa.cli.screen import GROUP_COLUMNS, HANDSHAKE_COLUMNS, screen, with_offsets
+        from hsa.cli import statistics
+        from hsa.cli.screen import GROUP_COLUMNS, HANDSHAKE_COLUMNS, captures, screen, with_offsets
 
+        each, columns = kind == "handshakes", width(on_screen)
         if form == "markdown":
             rows = with_offsets(rows, shown["handshakes"]) if each else rows
-            yield from table.markdown(HANDSHAKE_COLUMNS if each else GROUP_COLUMNS, rows)
+            titles = {
+                "handshakes": HANDSHAKE_COLUMNS,
+                "groups": GROUP_COLUMNS,
+                "operations": statistics.OPERATION_COLUMNS,
+                "overhead": statistics.OVERHEAD_COLUMNS,
+            }
+            yield from table.markdown(titles[kind], rows)
+        elif kind == "operations":
+            yield from captures(shown, columns)
+            yield from statistics.operations(rows, columns)
+        elif kind == "overhead":
+            yield from captures(shown, columns)
+            yield from statistics.overhead(rows, shown["clients"], columns)
         else:
-            colored, columns = on_screen and color(), width(on_screen)
+            colored = on_screen and color()
             again, narrowed = opt.again(options, traces), " ".join(opt.filters_given(options))
             yield from screen(shown, rows, each=each, width=columns, color=colored, again=again, narrowed=narrowed)
 
@@ -131,6 +149,20 @@ def _thresholds(texts: Sequence[str]) -> list[Any]:
         return [parse(text) for text in texts]
     except ExpressionError as error:
         raise click.UsageError(f"--fail-on: {error}") from None
+
+
+def _kind(each: bool, operations: bool, overhead: bool, by: str | None, sort: str | None) -> str:
+    """Which rows are asked for. Raises `click.UsageError` for more than one kind."""
+    asked = [
+        name for name, given in (("handshakes", each), ("operations", operations), ("overhead", overhead)) if given
+    ]
+    if len(asked) > 1:
+        raise click.UsageError("--each, --operations and --overhead are different tables: use one of them")
+    if by is not None and asked:
+        raise click.UsageError(f"--by groups rows, --{'each' if each else asked[0]} does not: use one of them")
+    if sort is not None and asked and not each:
+        raise click.UsageError(f"--sort is for handshakes and their groups, not for --{asked[0]}")
+    return asked[0] if asked else "groups"
 
 
 def _check_rows(by: str | None, sort: str | None, each: bool) -> None:

@@ -80,7 +80,7 @@ def screen(
     `narrowed` are the filters among them."""
     if not analysis["traces"]:
         return
-    yield from _captures(analysis, width)
+    yield from captures(analysis, width)
     yield from _connections(analysis)
     if rows:
         yield ""
@@ -108,7 +108,8 @@ def with_offsets(handshakes: Sequence[Row], every: Sequence[Row]) -> list[Row]:
     ]
 
 
-def _captures(analysis: Analysis, width: int) -> Iterator[str]:
+def captures(analysis: Analysis, width: int) -> Iterator[str]:
+    """What was read, and whether it is complete."""
     traces = analysis["traces"]
     for trace in traces[:FILES_SHOWN]:
         yield from wrapped(f"{trace['file']}: ", _holds(trace), width, indent=4)
