@@ -5,11 +5,10 @@ Colours are Okabe and Ito's; every bar and line is labelled where it stands. Equ
 
 from __future__ import annotations
 
-import io
 from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
+from hsa.analysis.drawing import OTHER, PHASES, canvas, saved, style
 from hsa.analysis.paper import derived, published
 from hsa.analysis.paper.matrix import Matrix, Recording
 from hsa.analysis.paper.published import VARIANTS
@@ -23,17 +22,8 @@ COLORS = {
     "a2a": "#009E73",
     "acp": "#D55E00",
 }
-PHASES = {"discovery": "#56B4E9", "capability": "#E69F00", "session": "#0072B2", "readiness": "#CC79A7"}
-CLIENT = "#BBBBBB"
+CLIENT = OTHER
 MARKERS = {"mcp-legacy": "o", "mcp-modern": "s", "mcp-pinned": "D", "a2a": "^", "acp": "v"}
-STYLE: Any = {
-    "svg.hashsalt": "hsa",
-    "svg.fonttype": "path",
-    "font.size": 9,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "figure.dpi": 100,
-}
 
 
 def every(matrix: Matrix, kind: str = "relay") -> Iterator[tuple[str, str, dict[str, bytes]]]:
@@ -50,32 +40,9 @@ def every(matrix: Matrix, kind: str = "relay") -> Iterator[tuple[str, str, dict[
 
 
 def _drawn(draw: Any, matrix: Matrix, kind: str) -> dict[str, bytes] | None:
-    import matplotlib
-
-    with matplotlib.rc_context(STYLE), _canvas() as make:
-        figure = draw(matrix, kind, make)
-        if figure is None:
-            return None
-        files = {}
-        for form in ("svg", "pdf"):
-            buffer = io.BytesIO()
-            metadata = {"Date": None, "Creator": None} if form == "svg" else {"CreationDate": None}
-            figure.savefig(buffer, format=form, bbox_inches="tight", metadata=metadata, transparent=form == "svg")
-            files[form] = buffer.getvalue()
-        return files
-
-
-@contextmanager
-def _canvas() -> Iterator[Any]:
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
-    def make(columns: int = 1, width: float = 6.4, height: float = 3.2) -> tuple[Any, Any]:
-        figure = Figure(figsize=(width, height))
-        FigureCanvasAgg(figure)
-        return figure, figure.subplots(1, columns, squeeze=False)[0]
-
-    yield make
+    with style():
+        figure = draw(matrix, kind, canvas)
+        return None if figure is None else {form: saved(figure, form) for form in ("svg", "pdf")}
 
 
 def _round_trips(matrix: Matrix, kind: str, make: Any) -> Any:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from hsa.cli import options as opt
-from hsa.cli.sink import check_output, open_output
+from hsa.cli.sink import check_output, open_output, write_figure
 
 if TYPE_CHECKING:
     from hsa.analysis.options import Options
@@ -18,6 +18,7 @@ Examples:
   hsa analyze trace.pcapng
   hsa analyze --each --port 9300 captures/
   hsa analyze --operations trace.pcapng
+  hsa analyze --plot times.svg trace.pcap
   hsa analyze --json trace.pcap | jq '.groups[] | {server, round_trips}'
   hsa analyze --agent-host mcp.example.com encrypted.pcap
   hsa analyze --fail-on 'handshakes.error>0 or time_to_ready_ms.p95>500' trace.pcap
@@ -32,6 +33,7 @@ Examples:
 @click.option("--by", metavar="FIELD", help="Group by protocol and client, server, version or client-name.")
 @click.option("--sort", metavar="COLUMN", help="Sort rows, largest first: n, time_to_ready_ms.p95, tokens:asc, ...")
 @click.option("--top", type=click.IntRange(min=1), metavar="N", help="Only the first N rows.")
+@click.option("--plot", metavar="FILE", help="Also a figure of where the time went: .svg, .pdf or .png.")
 @click.option("--fail-on", multiple=True, metavar="EXPR", help="Exit 1 when EXPR holds, such as round_trips>3.")
 @opt.formats("table")
 @opt.rules
@@ -44,6 +46,7 @@ def analyze(
     by: str | None,
     sort: str | None,
     top: int | None,
+    plot: str | None,
     fail_on: tuple[str, ...],
     as_json: bool,
     form: str | None,
@@ -80,6 +83,7 @@ def analyze(
     run = opt.run_of(given)
     form = opt.format_of(form, as_json, output)
     check_output(output, traces)
+    drawn = opt.figure_form(plot, traces) if plot is not None else ""
     thresholds = _thresholds(fail_on)
     kind = _kind(each, operations, overhead, by, sort)
     _check_rows(by, sort, each)
@@ -91,6 +95,10 @@ def analyze(
     with open_output(output) as file:
         for line in _lines(shown, rows, form, kind, output is None, run.options, traces):
             click.echo(line, file=file)
+    if plot is not None:
+        from hsa.cli.plots import times
+
+        write_figure(plot, times(rows, drawn), "no handshake with a time to ready")
     return report(shown, thresholds, run.quiet, interrupted)
 
 

@@ -154,22 +154,22 @@ def _number(h: Row, name: str, noun: str) -> str:
 def steps(handshake: Row, exchanges: Sequence[Row]) -> list[Step]:
     """Arrows, folds and the mark of task-ready in order of time."""
     times = [t for e in exchanges if (t := begin(e)) is not None]
-    start = _ms(handshake["start"])
+    start = milliseconds(handshake["start"])
     start = min(times, default=0.0) if start is None else start
-    ready, behind = _ms(handshake["ready"]), 0.0
+    ready, behind = milliseconds(handshake["ready"]), 0.0
     found: list[Step] = []
     for members in folded(exchanges, ready):
         found.extend(_arrows(members[0], start) if len(members) == 1 else [_fold(members, start)])
     if ready is not None:
         found.append(Step(ready - start, "", "task-ready", "mark", ""))
         # The answer that made ready may go on (framing, the end of its stream): the mark stands behind it.
-        ends = [_ms(e["response_end"]) for e in exchanges if _spans(e, ready) and e["phase"] in HANDSHAKE]
+        ends = [milliseconds(e["response_end"]) for e in exchanges if _spans(e, ready) and e["phase"] in HANDSHAKE]
         behind = max([ready, *(end for end in ends if end is not None)]) - start
     return sorted(found, key=lambda step: (behind, 1) if step.kind == "mark" else (step.at_ms, 0))
 
 
 def _spans(e: Row, moment: float) -> bool:
-    first, last = _ms(e["response_start"]), _ms(e["response_end"])
+    first, last = milliseconds(e["response_start"]), milliseconds(e["response_end"])
     return first is not None and last is not None and first <= moment <= last
 
 
@@ -190,7 +190,7 @@ def folded(exchanges: Sequence[Row], ready: float | None = None) -> list[list[Ro
 
 def begin(exchange: Row) -> float | None:
     """When it began, ms since the Unix epoch."""
-    return _ms(exchange["request_start"] or exchange["response_start"])
+    return milliseconds(exchange["request_start"] or exchange["response_start"])
 
 
 def _kind(e: Row) -> tuple[Any, ...]:
@@ -203,7 +203,7 @@ def _failed(e: Row) -> bool:
 
 def _arrows(e: Row, start: float) -> Iterator[Step]:
     phase, connection = e["phase"] or "", f"c{e['connection']}" + (f".{e['stream']}" if e["stream"] is not None else "")
-    sent, ended = _ms(e["request_start"]), _ms(e["response_end"])
+    sent, ended = milliseconds(e["request_start"]), milliseconds(e["response_end"])
     asked, told = ("answer", "request") if e["operation"] in CALLBACKS else ("request", "answer")
     if sent is not None:
         yield Step(sent - start, phase, f"{_request(e)}, {words.count(e['bytes_up'])} B", asked, connection)
@@ -241,7 +241,7 @@ def _fold(members: Sequence[Row], start: float) -> Step:
     took = sorted(
         b - a
         for e in members
-        if (a := _ms(e["request_start"])) is not None and (b := _ms(e["response_end"])) is not None
+        if (a := milliseconds(e["request_start"])) is not None and (b := milliseconds(e["response_end"])) is not None
     )
     connections = len({(e["trace"], e["connection"]) for e in members})
     text = f"{len(members)} x {_request(first)}: {_answer(first)}"
@@ -264,7 +264,7 @@ def _draw(step: Step, room: int) -> str:
     return f"{text} {line}> {step.connection}" if step.kind == "request" else f"<{line} {text} {step.connection}"
 
 
-def _ms(text: str | None) -> float | None:
+def milliseconds(text: str | None) -> float | None:
     """ms since the Unix epoch; nanoseconds kept as far as a float has them after the seconds are taken apart."""
     if text is None:
         return None

@@ -193,3 +193,20 @@ def format_of(form: str | None, as_json: bool, output: str | None, default: str 
     if as_json or form:
         return form or "json"
     return SUFFIXES.get(os.path.splitext(output or "")[1].lower(), default)
+
+
+def figure_form(path: str, inputs: Sequence[str]) -> str:
+    """The form of a figure, by the end of its file's name. Raises `click.UsageError`, also for a path that cannot be
+    written or would replace an input."""
+    from importlib.util import find_spec
+
+    from hsa.analysis.drawing import FORMS
+    from hsa.cli.sink import check_output
+
+    form = path.rpartition(".")[2].lower()
+    if form not in FORMS:
+        raise click.UsageError(f"a figure's name ends in .{', .'.join(FORMS)}: {path} does not")
+    if find_spec("matplotlib") is None:
+        raise click.UsageError('matplotlib is not installed. Get it with: pip install "hsa[plots]"')
+    check_output(path, inputs)
+    return form

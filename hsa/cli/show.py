@@ -8,22 +8,24 @@ from typing import Any
 import click
 
 from hsa.cli import options as opt
-from hsa.cli.sink import check_output, open_output
+from hsa.cli.sink import check_output, open_output, write_figure
 
 EXAMPLE = """\b
 Examples:
   hsa show trace.pcapng           the only session, or the list of sessions
   hsa show trace.pcapng 3
+  hsa show --svg session.svg trace.pcapng 3
   hsa show --json trace.pcapng 3"""
 
 
 @click.command(epilog=EXAMPLE)
 @opt.TRACES_AND_ID
 @click.option("--json", "as_json", is_flag=True, help="The handshake and its exchanges as JSON.")
+@click.option("--svg", metavar="FILE", help="Also a figure of it, a bar for each exchange: .svg, .pdf or .png.")
 @opt.OUTPUT
 @opt.rules
 @opt.filters
-def show(words: tuple[str, ...], as_json: bool, output: str | None, **given: Any) -> int:
+def show(words: tuple[str, ...], as_json: bool, svg: str | None, output: str | None, **given: Any) -> int:
     """Show who sent what when in one session, phase by phase.
 
     ID is the id of a handshake, as `hsa analyze --each` prints it. Times are ms since its start; c3 is the TCP
@@ -44,6 +46,7 @@ def show(words: tuple[str, ...], as_json: bool, output: str | None, **given: Any
     if number is None and len(traces) > 1 and traces[-1] != "-" and not os.path.lexists(traces[-1]):
         raise click.UsageError(f"{shorten(traces[-1], 60)} is neither a capture nor the id of a handshake, a number")
     check_output(output, traces)
+    drawn = opt.figure_form(svg, traces) if svg is not None else ""
     analysis, exchanges, interrupted = exchanges_watched(traces, run, whole=False)
     door = Door(run.key)
     shown = door.clean(analysis_json(analysis))
@@ -52,6 +55,8 @@ def show(words: tuple[str, ...], as_json: bool, output: str | None, **given: Any
     if number is not None and not 0 <= number < len(analysis.handshakes) and analysis.traces:
         raise click.ClickException(missing(number, len(analysis.handshakes)))
     columns = width(output is None) if output is None else 80
+    if svg is not None and (number is None or not analysis.traces):
+        raise click.UsageError("--svg draws one session: give the id of a handshake (hsa analyze --each lists them)")
     with open_output(output) as file:
         if number is None or not analysis.traces:
             table = screen(
@@ -75,6 +80,10 @@ def show(words: tuple[str, ...], as_json: bool, output: str | None, **given: Any
                 capture = "" if place is None or len(shown["traces"]) < 2 else shown["traces"][place]["file"]
                 for line in ladder(handshake, own, columns, capture):
                     click.echo(line, file=file)
+            if svg is not None:
+                from hsa.cli.plots import waterfall
+
+                write_figure(svg, waterfall(handshake, own, drawn), "its exchanges are not in this capture")
     return report(shown, (), run.quiet, interrupted)
 
 

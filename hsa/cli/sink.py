@@ -93,3 +93,11 @@ def _is_capture(path: str) -> bool:
     from hsa.capture.files import CAPTURE_NAMES, open_traces
 
     return path.lower().endswith(CAPTURE_NAMES) or (os.path.isfile(path) and bool(open_traces([path]).traces))
+
+
+def write_figure(path: str, content: bytes | None, why: str) -> None:
+    """Put a figure in the place of `path`; `why` there is none. Raises `click.ClickException`."""
+    if content is None:
+        raise click.ClickException(f"nothing to draw: {why}")
+    with replacing(path) as name, open(name, "wb") as file:
+        file.write(content)
