@@ -700,6 +700,25 @@ class Opaque:
     """As `Handshake.bound`."""
 
 
+@dataclass(slots=True)
+class QuicUse:
+    """Connections over QUIC to one server."""
+
+    server: str
+    """Its name (SNI), else its address and port."""
+    version: str
+    """`1` or `2`."""
+    offered: tuple[str, ...] = ()
+    """ALPN of the client: `h3` is HTTP/3."""
+    connections: int = 0
+    packets_up: int = 0
+    """Datagrams; copies that were captured twice count once."""
+    packets_down: int = 0
+    bytes_up: int = 0
+    """Of UDP payload."""
+    bytes_down: int = 0
+
+
 @dataclass(slots=True, repr=False)
 class Analysis:
     """Everything `hsa analyze` knows about the captures."""
@@ -727,6 +746,8 @@ class Analysis:
     """Name (or number) to packets of protocols beside TCP."""
     opaque: list[Opaque] = field(default_factory=list)
     """TLS that was not decrypted, by server and reason, most connections first."""
+    quic: list[QuicUse] = field(default_factory=list)
+    """Connections over QUIC, by server."""
     undecoded: dict[str, int] = field(default_factory=dict)
     """Reason to number of connections that were not decoded."""
     bugs: int = 0

@@ -5,7 +5,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Iterable, Sequence
 
-from hsa.analysis import gateways, loops, opaque
+from hsa.analysis import gateways, loops, opaque, quic
 from hsa.analysis.afterwards import add_late
 from hsa.analysis.archive import KINDS, Handshakes
 from hsa.analysis.assembly import Assembler
@@ -371,6 +371,7 @@ class Results:
             analysis.damage.append(DamageFact(row.kind, row.count, row.bytes, list(row.frames), detail))
         analysis.undecoded = dict(driver.undecoded)
         analysis.opaque = opaque.rows(driver.opaque, self._agents, self._options.agent_host, driver.names.name_of)
+        analysis.quic = quic.rows(driver.quic, driver.packets.addresses.text, self._options, driver.names.name_of)
         analysis.unknown_link_types = dict(driver.packets.unknown_links)
         analysis.protocols_not_tcp = dict(driver.packets.other)
         analysis.damage += self._faults

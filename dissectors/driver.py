@@ -22,6 +22,7 @@ from hsa.dissectors.http import HttpExchange
 from hsa.dissectors.nesting import Opener, Output, Reader, Run, Setting
 from hsa.dissectors.opaque import OpaqueTable
 from hsa.dissectors.packets import PacketDecoder, parts
+from hsa.dissectors.quic import Quic
 from hsa.dissectors.registry import STREAMS, open_stream
 from hsa.dissectors.sealed import Sealed
 from hsa.dissectors.tcp import StreamData, StreamEnd, Streams, Verdict
@@ -56,7 +57,8 @@ class Driver:
         on as the bytes go by can be put in. `secrets` open TLS."""
         self._reader = reader
         self.names = Names()
-        self.packets = PacketDecoder(self.names)
+        self.quic = Quic()
+        self.packets = PacketDecoder(self.names, self.quic)
         self.streams = Streams(self._classify, self.names)
         self._damage = DamageTable()
         self.undecoded: dict[str, int] = {}
@@ -88,7 +90,12 @@ class Driver:
     @property
     def notes(self) -> list[tuple[str, int, str]]:
         """(kind, count, detail) of what the lower layers have to say about the whole capture."""
-        return list(self.streams.notes)
+        notes = list(self.streams.notes)
+        if self.quic.forgotten:
+            notes.append(
+                ("connections-forgotten", self.quic.forgotten, "too many QUIC connections: these are not counted")
+            )
+        return notes
 
     def __iter__(self) -> Iterator[tuple[HttpExchange, bool]]:
         for records in self._reader:

@@ -45,6 +45,7 @@ MAX_REFUSALS = 1_000
 """ICMP refusals read in one go; a flood of them is not worth more."""
 MAX_DNS = 2_000
 """DNS messages read in one go."""
+QUIC = "quic"
 _TIMESTAMPS = 0x0101080A
 """Two paddings and the timestamp option, as nearly every stack lays it out (RFC 7323 appendix A)."""
 
@@ -68,6 +69,14 @@ class NameSource(Protocol):
     """Where DNS messages go (`hsa.dissectors.dns.Names`)."""
 
     def message(self, data: bytes, t_ns: int, client: str, server: str, port: int) -> object: ...
+
+
+class DatagramCounter(Protocol):
+    """Who recognises a protocol over UDP (`hsa.dissectors.quic.Quic`)."""
+
+    def take(
+        self, data: Bytes, start: Int64, stop: Int64, length: Int64, source: Int64, destination: Int64
+    ) -> NDArray[np.bool_]: ...
 
 
 @dataclass(slots=True)
@@ -173,10 +182,11 @@ class _Block:
 class PacketDecoder:
     """Decodes blocks; keeps the counts, the addresses and the fragments that wait for others."""
 
-    def __init__(self, names: NameSource | None = None) -> None:
+    def __init__(self, names: NameSource | None = None, quic: DatagramCounter | None = None) -> None:
         self.addresses = Addresses()
         self.fragments = Fragments()
         self.names = names
+        self.quic = quic
         self.other: dict[str, int] = {}
         """Packets that are not TCP, by name."""
         self.unknown_links: dict[int, int] = {}
@@ -359,6 +369,13 @@ class PacketDecoder:
         for number, count in zip(*np.unique(protocol, return_counts=True), strict=True):
             self._count(PROTOCOL_NAMES.get(int(number), f"ip protocol {number}"), int(count))
         udp = at[protocol == UDP]
+        if len(udp) and self.quic is not None:
+            start, length = ip.start[udp], ip.length[udp]
+            found = self.quic.take(data, start, end[udp], length, ip.source[udp], ip.destination[udp])
+            if found.any():
+                self._count(QUIC, int(found.sum()))
+                self._count(PROTOCOL_NAMES[UDP], -int(found.sum()))
+                udp = udp[~found]
         if len(udp) and self.names is not None:
             ports = data.be(ip.start[udp], ">u4")
             for i in udp[((ports >> 16) == 53) | ((ports & 0xFFFF) == 53)][:MAX_DNS].tolist():
@@ -453,7 +470,11 @@ class PacketDecoder:
                 block.columns.append(columns)
 
     def _count(self, name: str, times: int) -> None:
-        self.other[name] = self.other.get(name, 0) + times
+        total = self.other.get(name, 0) + times
+        if total:
+            self.other[name] = total
+        else:
+            self.other.pop(name, None)
 
 
 def _tell_selective_apart(

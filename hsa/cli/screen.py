@@ -189,6 +189,10 @@ def _remarks(analysis: Analysis) -> Iterator[str]:
         yield _opaque(row)
     if len(analysis["opaque"]) > REASONS_SHOWN:
         yield f"encrypted: {len(analysis['opaque']) - REASONS_SHOWN} more servers (--json has all)"
+    for row in analysis["quic"][:REASONS_SHOWN]:
+        yield _quic(row)
+    if len(analysis["quic"]) > REASONS_SHOWN:
+        yield f"QUIC: {len(analysis['quic']) - REASONS_SHOWN} more servers (--json has all)"
     others = {name: n for name, n in analysis["other_protocols"].items() if n}
     if others:
         yield "also seen: " + ", ".join(f"{name} {words.count(n)}" for name, n in others.items())
@@ -213,6 +217,16 @@ def _opaque(row: Row) -> str:
         parts.append(f"set-up {' + '.join(set_up)} ms")
     what = "encrypted" if row["agent"] is None else f"encrypted agent contact ({row['agent']})"
     return f"{what}: {shorten(row['server'], 48)}: {', '.join(parts)}"
+
+
+def _quic(row: Row) -> str:
+    """`QUIC: api.example: 2 connections, 30 packets and 9.1 kB up, 44 packets and 60 kB down, offered h3`."""
+    parts = [words.number("connection", row["connections"])]
+    parts += [
+        f"{words.number('packet', row[f'packets_{w}'])} and {words.size(row[f'bytes_{w}'])} {w}" for w in ("up", "down")
+    ]
+    offered = f", offered {' '.join(row['offered'][:REASONS_SHOWN])}" if row["offered"] else ""
+    return shorten(f"QUIC: {shorten(row['server'], 48)}: {', '.join(parts)}{offered}", 160)
 
 
 def _llm(use: Row) -> str:
