@@ -14,10 +14,11 @@ from typing import Any, TypeVar
 
 from hsa.analysis.model import Group, Handshake, Interval, TimeSplit
 from hsa.analysis.statistics import interval, median
+from hsa.capture.records import frame_of
 
 T = TypeVar("T")
 
-BY = ("client", "server", "version", "client-name")
+BY = ("client", "server", "version", "client-name", "capture")
 FIXED = ("protocol", "era", "outcome", "warm", "auth", "vantage")
 """In every key, whatever the rows are made by."""
 
@@ -49,21 +50,23 @@ def keys(by: str | None) -> tuple[str, ...]:
         return (*FIXED, "version", "transport", "server")
     if by not in BY:
         raise ValueError(f"--by is {by!r}; it can be {', '.join(BY)}")
-    return (*FIXED, by.replace("-", "_"))
+    return (*FIXED, by.replace("-", "_")) if by != "capture" else FIXED
 
 
-def groups(handshakes: Iterable[Handshake], by: str | None = None) -> list[Group]:
+def groups(handshakes: Iterable[Handshake], by: str | None = None, captures: Sequence[str] = ()) -> list[Group]:
     """One row for each set of handshakes that agree in `keys(by)`, in order: protocol, era, version, counterpart,
-    outcome (ready first), warm contacts last."""
+    outcome (ready first), warm contacts last. By `capture` (their names, by index) rows are in the captures' order."""
     key = attrgetter(*keys(by))
     rows: dict[tuple[Any, ...], _Row] = {}
     for handshake in handshakes:
-        values = key(handshake)
+        place = frame_of(handshake.frames[0])[0] if by == "capture" else -1
+        values = (place, *key(handshake))
         row = rows.get(values)
         if row is None:
-            row = rows[values] = _Row(handshake)
+            row = rows[values] = _Row(handshake, captures[place] if place >= 0 else None)
         row.add(handshake)
-    return sorted((row.group() for row in rows.values()), key=_order)
+    made = {values: row.group() for values, row in rows.items()}
+    return [made[values] for values in sorted(made, key=lambda values: (values[0], *_order(made[values])))]
 
 
 def is_exact(handshake: Handshake, name: str) -> bool:
@@ -115,10 +118,11 @@ SORTABLE = (
 class _Row:
     """What is kept of the members of one row: not the members themselves, of which there may be very many."""
 
-    __slots__ = ("_first", "_n", "_n_exact", "_shown", "_split", "_values")
+    __slots__ = ("_capture", "_first", "_n", "_n_exact", "_shown", "_split", "_values")
 
-    def __init__(self, first: Handshake) -> None:
+    def __init__(self, first: Handshake, capture: str | None) -> None:
         self._first = first
+        self._capture = capture
         self._n = self._n_exact = 0
         self._shown: dict[str, Any] = {name: getattr(first, name) for name in SHOWN}
         self._values: dict[str, list[float]] = {name: [] for name in (*COUNTS, *TIMES)}
@@ -171,6 +175,7 @@ class _Row:
             wire_time_ms=interval(values["wire_time_ms"]),
             client=shown["client"],
             client_name=shown["client_name"],
+            capture=self._capture,
             time={part: median(own) for part, own in zip(PARTS, self._split, strict=True)} if self._split[0] else None,
         )
 

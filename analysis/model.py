@@ -597,6 +597,8 @@ class Group:
     """Address of the client where all members agree."""
     client_name: str | None = None
     """Name of the client, likewise."""
+    capture: str | None = None
+    """Name of the capture, of rows made by capture; None else."""
     time: dict[str, float | None] | None = None
     """Median of each part of `TimeSplit`, over the members that have one and whose time is exact; None without one."""
 

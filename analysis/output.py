@@ -436,6 +436,7 @@ def group_json(g: Group) -> dict[str, Any]:
         "wire_time_ms": interval_json(g.wire_time_ms),
         "client": g.client,
         "client_name": g.client_name,
+        "capture": g.capture,
         "time": None if g.time is None else {name: number(value) for name, value in g.time.items()},
     }
 

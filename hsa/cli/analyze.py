@@ -30,7 +30,7 @@ Examples:
 @click.option("--each", is_flag=True, help="One row per handshake instead of one per group.")
 @click.option("--operations", is_flag=True, help="Calls by operation: times, failures, what hung.")
 @click.option("--overhead", is_flag=True, help="What handshakes cost beside what came of them.")
-@click.option("--by", metavar="FIELD", help="Group by protocol and client, server, version or client-name.")
+@click.option("--by", metavar="FIELD", help="Group by protocol and client, server, version, client-name or capture.")
 @click.option("--sort", metavar="COLUMN", help="Sort rows, largest first: n, time_to_ready_ms.p95, tokens:asc, ...")
 @click.option("--top", type=click.IntRange(min=1), metavar="N", help="Only the first N rows.")
 @click.option("--plot", metavar="FILE", help="Also a figure of where the time went: .svg, .pdf or .png.")
@@ -87,8 +87,12 @@ def analyze(
     thresholds = _thresholds(fail_on)
     kind = _kind(each, operations, overhead, by, sort)
     _check_rows(by, sort, each)
+    if plot is not None and kind not in ("groups", "handshakes"):
+        raise click.UsageError("--plot draws handshakes: --operations and --overhead do not go with it")
     analysis, interrupted = analyze_watched(traces, run)
-    chosen = analysis.groups if by is None else groups(analysis.handshakes, by)
+    chosen = (
+        analysis.groups if by is None else groups(analysis.handshakes, by, [trace.file for trace in analysis.traces])
+    )
     brief = not (each or thresholds or form == "json")
     shown: dict[str, Any] = Door(run.key).clean(analysis_json(analysis, chosen, brief=brief))
     rows = _rows(shown[kind], sort, top)
@@ -124,14 +128,14 @@ def _lines(
         yield from (line.rstrip("\n") for line in table.csv_lines(flat, names))
     else:
         from hsa.cli import statistics
-        from hsa.cli.screen import GROUP_COLUMNS, HANDSHAKE_COLUMNS, captures, screen, with_offsets
+        from hsa.cli.screen import HANDSHAKE_COLUMNS, captures, group_columns, screen, with_offsets
 
         each, columns = kind == "handshakes", width(on_screen)
         if form == "markdown":
             rows = with_offsets(rows, shown["handshakes"]) if each else rows
             titles = {
                 "handshakes": HANDSHAKE_COLUMNS,
-                "groups": GROUP_COLUMNS,
+                "groups": group_columns(rows) if kind == "groups" else (),
                 "operations": statistics.OPERATION_COLUMNS,
                 "overhead": statistics.OVERHEAD_COLUMNS,
             }

@@ -73,7 +73,11 @@ def _bar(axes: Any, y: int, row: Row, used: Sequence[str]) -> None:
 
 
 def _name(row: Row) -> str:
-    parts = [words.protocol(row), row["outcome"] if row["outcome"] != "ready" else "", row["server"] or ""]
+    parts = [
+        words.protocol(row),
+        row["outcome"] if row["outcome"] != "ready" else "",
+        words.capture(row.get("capture")) or row["server"] or "",
+    ]
     number = f"n {row['n']}" if "n" in row else f"#{row['id']}"
     return plain("  ".join(part for part in (*parts, number) if part))
 

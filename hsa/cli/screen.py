@@ -86,7 +86,7 @@ def screen(
         yield ""
         if each:
             rows = with_offsets(rows, analysis["handshakes"])
-        table = lay_out(HANDSHAKE_COLUMNS if each else GROUP_COLUMNS, rows, width, color)
+        table = lay_out(HANDSHAKE_COLUMNS if each else group_columns(rows), rows, width, color)
         if table.shared:
             yield from wrapped("all: ", table.shared, width)
         yield from table.lines
@@ -96,6 +96,12 @@ def screen(
         yield "No handshake of MCP, A2A or ACP in it" + (f" that passes {narrowed}." if narrowed else ".")
     yield from _remarks(analysis)
     yield from _next(analysis, again, narrowed)
+
+
+def group_columns(rows: Sequence[Row]) -> tuple[Column, ...]:
+    """Those of groups; the capture first where rows are made by it."""
+    first = Column("capture", lambda g: shorten(words.capture(g["capture"]), NAME_WIDTH), shared=True)
+    return (first, *GROUP_COLUMNS) if any(row["capture"] for row in rows) else GROUP_COLUMNS
 
 
 def with_offsets(handshakes: Sequence[Row], every: Sequence[Row]) -> list[Row]:

@@ -75,6 +75,11 @@ def most(time: Mapping[str, float | None] | None) -> str:
     return f"{PARTS[name]} {100 * (time[name] or 0.0) / sum(time[part] or 0.0 for part in PARTS):.0f} %"
 
 
+def capture(name: str | None) -> str:
+    """The end of a capture's path: its folder and its name without what all captures' names end in."""
+    return "/".join((name or "").split("/")[-2:]).partition(".pcap")[0]
+
+
 def seconds(ms: float) -> str:
     """A span of time for a sentence."""
     if ms < 1000:

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import statistics
+from pathlib import Path
 
 import pytest
 
+from hsa import analyze
 from hsa.analysis.groups import SORTABLE, group_value, groups, keys, sort_rows
 from hsa.analysis.model import Handshake
 from tests.made import handshake, warm
+
+FIXTURES = Path(__file__).parents[2] / "fixtures"
 
 
 def test_one_row_for_handshakes_that_agree() -> None:
@@ -102,3 +106,13 @@ def test_sort_and_top() -> None:
 
 def test_no_handshake_no_row() -> None:
     assert groups([]) == []
+
+
+def test_rows_by_capture() -> None:
+    """Each capture of a folder has rows of its own, in the order of the captures."""
+    found = analyze(FIXTURES / "sdks" / "newest", tokenizer="none")
+    names = [trace.file for trace in found.traces]
+    rows = groups(found.handshakes, "capture", names)
+    assert [(row.capture, row.n) for row in rows] == [(name, 8) for name in names]
+    assert len(names) == 4 and {row.protocol for row in rows} == {"mcp", "a2a", "acp"}
+    assert all(row.capture is None for row in groups(found.handshakes, "client"))

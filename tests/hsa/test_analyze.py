@@ -106,3 +106,11 @@ def test_an_input_is_never_replaced(tmp_path: Path, capsys: pytest.CaptureFixtur
         assert run(["analyze", *inputs, "-o", str(own)]) == 2
     assert own.read_bytes() == CAPTURE.read_bytes()
     assert "would replace an input" in capsys.readouterr().err
+
+
+def test_rows_by_capture(capsys: pytest.CaptureFixture[str]) -> None:
+    folder = Path(__file__).parents[2] / "fixtures" / "sdks"
+    for form in ("table", "markdown"):
+        assert run(["analyze", "--by", "capture", "--format", form, str(folder)]) == 0
+        text = capsys.readouterr().out
+        assert "newest/s1.mcp-legacy" in text and "paper/s1.a2a" in text and "capture" in text

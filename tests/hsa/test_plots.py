@@ -82,6 +82,7 @@ def test_nothing_to_draw() -> None:
     [
         (["analyze", "--plot", "times.txt", CAPTURE], "ends in .svg, .pdf, .png"),
         (["analyze", "--plot", "no/such/times.svg", CAPTURE], "there is no folder"),
+        (["analyze", "--plot", "times.svg", "--operations", CAPTURE], "do not go with it"),
         (["show", "--svg", "x.svg", str(BEYOND)], "give the id of a handshake"),
     ],
 )
