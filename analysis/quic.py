@@ -8,6 +8,7 @@ from hsa.analysis.model import QuicUse
 from hsa.analysis.options import Options
 from hsa.dissectors.connection import Endpoint
 from hsa.dissectors.contract import C2S, S2C
+from hsa.dissectors.opaque import NAMES_KEPT, OTHERS
 from hsa.dissectors.quic import Quic, QuicConnection
 
 NameOf = Callable[[str], str | None]
@@ -24,7 +25,9 @@ def rows(quic: Quic, text_of: Callable[[int], str], options: Options, name_of: N
             continue
         server = connection.server_name or ends[1].text
         key = (server, connection.version, connection.offered)
-        row = found.setdefault(key, QuicUse(server, connection.version, connection.offered))
+        if key not in found and len(found) >= NAMES_KEPT:
+            key = (OTHERS, connection.version, ())
+        row = found.setdefault(key, QuicUse(*key))
         packets, sizes = quic.counts(number)
         row.connections += 1
         row.packets_up += packets[C2S]

@@ -25,8 +25,10 @@ from hsa.dissectors.quic_initial import VERSION_1, VERSION_2, VERSIONS, Opening,
 LEAST_INITIAL = 1_200
 """Bytes of a datagram with a client's Initial (RFC 9000 section 14.1)."""
 MAX_CONNECTIONS = 200_000
-MAX_OPENING = 10_000
+MAX_OPENING = 2_000
 """Connections whose ClientHello is still to be put together."""
+MAX_SAID_BYTES = 1 << 24
+"""Text kept of what clients offer, equal ones once; beyond it only names are."""
 SAMPLES, SAMPLE_BYTES = (40, 160, 1 << 20), 16
 """Where a datagram is compared with others (behind headers, and at its end), and how many bytes."""
 
@@ -61,6 +63,8 @@ class Quic:
         self._sides: NDArray[np.int8] = np.zeros(64, np.int8)
         """The client's side of each, in the order of `endpoint_keys`."""
         self._opening: dict[int, Opening] = {}
+        self._said: dict[tuple[str, ...], tuple[str, ...]] = {}
+        self._said_bytes = 0
 
     def counts(self, number: int) -> tuple[list[int], list[int]]:
         """(packets, bytes) of a connection by direction."""
@@ -148,13 +152,22 @@ class Quic:
         hello = opening.hello()
         if hello is not None:
             self.connections[row].server_name = hello.server_name
-            self.connections[row].offered = tuple(hello.alpn)
+            self.connections[row].offered = self._known(tuple(hello.alpn))
         if hello is None and opening.patient:
             if len(self._opening) >= MAX_OPENING:
                 del self._opening[next(iter(self._opening))]
             self._opening[row] = opening
         else:
             self._opening.pop(row, None)
+
+    def _known(self, offered: tuple[str, ...]) -> tuple[str, ...]:
+        """The same, kept once."""
+        if offered not in self._said:
+            self._said_bytes += sum(map(len, offered)) + 64 * len(offered)
+            if self._said_bytes > MAX_SAID_BYTES:
+                return ()
+            self._said[offered] = offered
+        return self._said[offered]
 
 
 def _initial_header(datagram: bytes) -> bool:

@@ -21,9 +21,10 @@ VERSIONS = {VERSION_1: "1", VERSION_2: "2"}
 CONNECTION_ID_BYTES = 20
 PACKETS_OPENED = 16
 """Initials opened of one connection."""
-HELLO_BYTES = 2**16
-"""Longest ClientHello put together."""
-PIECES_KEPT = 256
+HELLO_BYTES = 2**14
+"""Longest ClientHello put together; twice as much is kept of pieces that overlap."""
+PIECE_BYTES = 64
+"""What a piece counts for beside its bytes."""
 _SALTS = {
     VERSION_1: bytes.fromhex("38762cf7f55934b34d179ae6a4c80cadccbb7f0a"),
     VERSION_2: bytes.fromhex("0dede3def700a6db819381be6e269dcbf9bd2ed9"),
@@ -104,6 +105,8 @@ class Opening:
 
     keys: InitialKeys
     packets: int = 0
+    _kept: int = 0
+    """Bytes of pieces."""
     _pieces: dict[int, bytes] = field(default_factory=dict)
 
     @classmethod
@@ -118,7 +121,7 @@ class Opening:
     @property
     def patient(self) -> bool:
         """More Initials would be opened."""
-        return self.packets < PACKETS_OPENED and len(self._pieces) < PIECES_KEPT
+        return self.packets < PACKETS_OPENED and self._kept < 2 * HELLO_BYTES
 
     def add(self, data: bytes) -> bool:
         """Take a datagram of the client; whether an Initial in it opened."""
@@ -131,8 +134,10 @@ class Opening:
             opened = True
             self.packets += 1
             for offset, piece in _crypto(frames):
-                if offset + len(piece) <= HELLO_BYTES and len(piece) > len(self._pieces.get(offset, b"")):
+                known = len(self._pieces.get(offset, b""))
+                if offset + len(piece) <= HELLO_BYTES and len(piece) > known and self.patient:
                     self._pieces[offset] = piece
+                    self._kept += len(piece) - known + PIECE_BYTES * (not known)
             at = packet.end
         return opened
 

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import gzip
+import hmac
 import json
 import struct
 import subprocess
@@ -12,10 +13,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+from cryptography.hazmat.primitives.kdf.hkdf import HKDFExpand
 
 import hsa
 from hsa.analysis.output import analysis_json
-from hsa.dissectors.quic_initial import Opening
+from hsa.dissectors.quic_initial import PACKETS_OPENED, VERSION_1, InitialKeys, Opening
 from tests.needs import need_tool
 
 FOLDER = Path(__file__).parents[1] / "fixtures" / "quic"
@@ -138,6 +143,58 @@ def test_a_hello_over_several_initials_in_any_order(backwards: bool) -> None:
         assert opening.add(datagram)
     hello = opening.hello()
     assert hello is not None and hello.server_name == "one.example" and len(hello.alpn) == 21
+
+
+def test_pieces_that_never_end_are_kept_up_to_a_limit() -> None:
+    """Initials that anybody can make, full of CRYPTO frames with a hole at the beginning."""
+    opening = Opening(InitialKeys(VERSION_1, b"12345678"))
+    for number in range(3 * PACKETS_OPENED):
+        frames = b"".join(b"\x06" + (0x4000 + 40 * number + i + 1).to_bytes(2, "big") + b"\x01x" for i in range(40))
+        opening.add(sealed(b"12345678", number, frames))
+    assert opening.packets < PACKETS_OPENED and not opening.patient and opening.hello() is None
+    idle = Opening(InitialKeys(VERSION_1, b"12345678"))
+    for number in range(3 * PACKETS_OPENED):
+        idle.add(sealed(b"12345678", number, b"\x01" * 40))
+    assert idle.packets == PACKETS_OPENED and not idle.patient
+
+
+def sealed(identity: bytes, number: int, frames: bytes) -> bytes:
+    """A client's Initial, as RFC 9001 section 5 has it."""
+    common = extracted(identity)
+    secret = expand(common, b"client in", 32)
+    key, iv, mask = expand(secret, b"quic key", 16), expand(secret, b"quic iv", 12), expand(secret, b"quic hp", 16)
+    size = (len(frames) + 18) | 0x80000000
+    header = b"\xc1\0\0\0\1" + bytes([len(identity)]) + identity + b"\0\0" + size.to_bytes(4, "big")
+    packet = header + number.to_bytes(2, "big")
+    nonce = (int.from_bytes(iv, "big") ^ number).to_bytes(12, "big")
+    body = AESGCM(key).encrypt(nonce, frames, packet)
+    made = bytearray(packet + body)
+    at = len(header)
+    xor = Cipher(algorithms.AES(mask), modes.ECB()).encryptor().update(bytes(made[at + 4 : at + 20]))
+    made[0] ^= xor[0] & 15
+    made[at] ^= xor[1]
+    made[at + 1] ^= xor[2]
+    return bytes(made)
+
+
+def extracted(identity: bytes) -> bytes:
+    salt = bytes.fromhex("38762cf7f55934b34d179ae6a4c80cadccbb7f0a")
+    return hmac.new(salt, identity, "sha256").digest()
+
+
+def expand(secret: bytes, label: bytes, length: int) -> bytes:
+    info = length.to_bytes(2, "big") + bytes([6 + len(label)]) + b"tls13 " + label + b"\0"
+    return HKDFExpand(hashes.SHA256(), length, info).derive(secret)
+
+
+def test_keys_of_the_standard() -> None:
+    """RFC 9001 appendix A.1."""
+    common = extracted(bytes.fromhex("8394c8f03e515708"))
+    secret = expand(common, b"client in", 32)
+    assert expand(secret, b"quic key", 16).hex() == "1f369613dd76d5467730efcbe3b1a22d"
+    datagram = sealed(bytes.fromhex("8394c8f03e515708"), 2, b"\x06\0\x04\x01\0\0\x10" + bytes(1200))
+    opening = Opening.of(datagram)
+    assert opening is not None and opening.packets == 1 and opening.hello() is None
 
 
 def test_no_bytes_bring_it_down() -> None:
