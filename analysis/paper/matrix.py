@@ -35,6 +35,8 @@ class Run:
     bytes_up: int | None
     bytes_down: int | None
     retries: int
+    http_ms: float | None = None
+    """The part of `client_ms` in which its HTTP client was made (certificates are loaded, mostly)."""
     phases_ms: dict[str, float] = field(default_factory=dict)
     """Time of the requests of each phase, by the client's clock."""
     handshake: Handshake | None = None
@@ -230,6 +232,7 @@ def _run(contact: dict[str, Any]) -> Run:
         bytes_up=relay.get("bytes_up", contact["bytes_up"]),
         bytes_down=relay.get("bytes_down", contact["bytes_down"]),
         retries=contact["retries"],
+        http_ms=contact["http_ms"],
         phases_ms=phases,
     )
 

@@ -129,6 +129,8 @@ RATIO = 3.8
 """Cold MCP legacy over cold A2A, at 50 ms."""
 SAVED_PERCENT = 47
 """What MCP modern takes off MCP legacy, cold, at 50 ms."""
+NOISE_MS = 5.0
+"""Differences between cells below this are noise, as the study says of its own."""
 SWEEP_AGAINST_TABLE_MS = 2.4
 HALF_WIDTH_MS = (0.16, 2.0)
 """Half width of the intervals of medians: median and largest."""

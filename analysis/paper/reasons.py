@@ -10,6 +10,7 @@ from hsa.analysis.paper import published
 from hsa.analysis.paper.matrix import Matrix
 from hsa.analysis.paper.published import VARIANTS
 from hsa.analysis.paper.tables import COUNTED, Cell, Table, client_ms, count, timed
+from hsa.analysis.statistics import median
 
 PAPER_SDKS = {"mcp": "2.0.0", "a2a-sdk": "1.1.2", "acp-sdk": "1.0.3"}
 CONTROL = "paper"
@@ -74,8 +75,11 @@ def _statement(matrix: Matrix, table: Table) -> str:
     if counts:
         said.append(f"Of {len(counts)} counts that differ, {gone} are the published ones in a run without the reason.")
     if matrix.recordings:
+        made = median([run.http_ms for r in matrix.recordings if r.scenario in ("s1", "s2") for run in r.runs])
+        taken = f" (making its HTTP client alone: {made:.1f} ms)" if made is not None else ""
         said.append(
             "Times without added delay are those of this machine; over 50 ms they follow from round trips and should"
-            " agree within the study's own noise between cells, about 5 ms, and what this machine's client takes."
+            " agree within the study's own noise between cells, about 5 ms, and what this machine's client"
+            f" takes{taken}."
         )
     return " ".join(said)

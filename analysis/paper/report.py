@@ -269,9 +269,11 @@ def _summary(found: list[Table]) -> list[str]:
         verdicts = [c.verdict for _, cells in table.rows for c in cells if c.verdict is not None]
         if verdicts:
             equal, inside = verdicts.count("equal"), verdicts.count("inside")
-            rest = len(verdicts) - equal - inside
+            near = verdicts.count("near")
+            rest = len(verdicts) - equal - inside - near
             parts = [f"{equal} of {len(verdicts)} values equal the published ones"]
             parts += [f"{inside} more have them inside their interval"] if inside else []
+            parts += [f"{near} are within {published.NOISE_MS:g} ms of them, the study's own noise"] if near else []
             parts += [f"{rest} differ"] if rest else []
             lines.append(f"{table.title.partition(':')[0]}: {', '.join(parts)}.")
     return lines

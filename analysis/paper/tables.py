@@ -32,10 +32,13 @@ class Cell:
     high: float | None = None
     digits: int = 0
     """Decimals worth showing."""
+    floor: float | None = None
+    """A difference as small as this is noise."""
 
     @property
     def verdict(self) -> str | None:
-        """`equal`, `inside` (the interval), `differs`; None where there is nothing to compare."""
+        """`equal`, `inside` (the interval), `near` (no further than the floor), `differs`; None where there is nothing
+        to compare."""
         if self.value is None or self.published is None:
             return None
         if isinstance(self.value, str) or isinstance(self.published, str):
@@ -44,6 +47,8 @@ class Cell:
             return "equal"
         if self.low is not None and self.high is not None and self.low <= self.published <= self.high:
             return "inside"
+        if self.floor is not None and abs(self.value - self.published) <= self.floor:
+            return "near"
         return "differs"
 
     @property
@@ -172,8 +177,9 @@ def table_2(matrix: Matrix, kind: str = "relay") -> list[Table]:
             values = recording.values(finished_ms) if recording is not None else []
             found = interval(values)
             digits = 1 if middle < 100 else 0
-            cells.append(Cell(found.median, middle, found.low, found.high, digits))
-            cells.append(Cell(_p95(values), high, digits=digits))
+            floor = published.NOISE_MS if recording is far else None
+            cells.append(Cell(found.median, middle, found.low, found.high, digits, floor))
+            cells.append(Cell(_p95(values), high, digits=digits, floor=floor))
         for recording in (local, far):
             seen = [] if recording is None else [r.handshake for r in recording.runs if r.handshake is not None]
             cells.append(timed([wire_ms(h) if h.outcome == "ready" else h.time_to_outcome_ms for h in seen], None))

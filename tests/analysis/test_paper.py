@@ -103,6 +103,7 @@ def test_amortized(matrix: Matrix) -> None:
 def test_verdicts() -> None:
     assert Cell(3.0, 3).verdict == "equal" and Cell(6.14, 6.1, digits=1).verdict == "equal"
     assert Cell(7.0, 6.1, 6.0, 8.0, 1).verdict == "inside" and Cell(7.0, 5.0, 6.0, 8.0).verdict == "differs"
+    assert Cell(64.0, 61.0, 63.0, 65.0, 1, 5.0).verdict == "near" and Cell(67.0, 61.0, floor=5.0).verdict == "differs"
     assert Cell("error", "ready").verdict == "differs" and Cell(None, 3).verdict is None
     assert Cell(1.0).verdict is None and Cell(5.0, 3).difference == 2
 
