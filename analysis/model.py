@@ -695,6 +695,8 @@ class Opaque:
     turns: int | None
     """Exchanges, estimated from sizes and directions of records: the low estimate; `bound` has both."""
     set_up: SetUp
+    encrypted_hellos: int = 0
+    """Connections whose ClientHello has ECH, real or as a decoy: the server's name may be that of a front."""
     agent: str | None = None
     """Why this is contact with an agent: `decoded` (other connections to this name were read, and carried an agent
     protocol), `named` (the user says so). None where nobody can tell."""

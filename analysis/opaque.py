@@ -58,7 +58,18 @@ def _row(server: str, reason: str, total: OpaqueTotal, agent: str | None) -> Opa
         total.set_up_ns / 1e6 if total.set_up else None,
         total.resumed,
     )
-    return Opaque(server, reason, total.connections, total.bytes_up, total.bytes_down, turns, set_up, agent, bound)
+    return Opaque(
+        server,
+        reason,
+        total.connections,
+        total.bytes_up,
+        total.bytes_down,
+        turns,
+        set_up,
+        total.encrypted_hellos,
+        agent,
+        bound,
+    )
 
 
 def _estimate(low: int, high: int) -> dict[str, dict[str, int]]:

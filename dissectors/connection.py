@@ -60,7 +60,7 @@ class Tls:
     retried: bool = False
     """The server asked for another ClientHello."""
     encrypted_hello: bool = False
-    """ECH: the server name is that of the front."""
+    """ECH in the ClientHello, or a decoy of it: the server name may be that of a front."""
     subject: str | None = None
     """Of the server's certificate, where it can be seen."""
     client_certificate: bool = False

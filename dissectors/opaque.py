@@ -36,12 +36,15 @@ class OpaqueTotal:
     trips_high: int = 0
     """The same where early data was sent and nobody can tell whether the server took it."""
     resumed: int = 0
+    encrypted_hellos: int = 0
+    """ClientHellos with ECH, real or as a decoy (nobody can tell): the name may be that of a front."""
 
     def add(self, connection: Connection, facts: Tls, turns: tuple[int, int | None]) -> None:
         """One more connection."""
         self.connections += 1
         self.bytes_up += facts.application_bytes[C2S]
         self.bytes_down += facts.application_bytes[S2C]
+        self.encrypted_hellos += facts.encrypted_hello
         low, high = turns
         self.turns_low += low
         self.turns_high = None if high is None or self.turns_high is None else self.turns_high + high

@@ -4,8 +4,9 @@ Strategy: a client that has an answer and speaks again has begun another exchang
 direction turns, with the records left out that are no part of an exchange: session tickets, alerts, KeyUpdates, and
 the frames by which HTTP/2 runs a connection, whose sizes are known to the byte. That is the low estimate: exchanges
 side by side, whose requests go out in one breath, are one turn to it. For the high one every record of such a breath
-may be a request, or what fits into it, unless the answers are too few or too small. Which protocol speaks is told by
-ALPN; where the choice is hidden (TLS 1.3) and several were offered, by whether the client acknowledged SETTINGS.
+may be a request, or what fits into it, unless the answers are too few or too small; what HTTP/2 left unanswered at the
+end counts only there. Which protocol speaks is told by ALPN; where the choice is hidden (TLS 1.3) and several were
+offered, by whether the client acknowledged SETTINGS.
 
 Both are counters; nothing is kept of a record. A protocol that nobody offered counts as HTTP/1.1. Messages of a
 WebSocket are turns too, and requests pipelined in HTTP/1.1 are one.
@@ -134,14 +135,14 @@ class _Http2Turns:
 
     __slots__ = (
         *("_answered", "_answers", "_carried", "_down_bytes", "_fits", "_hidden", "_high", "_low", "_opening"),
-        *("_perhaps", "_preface", "_records", "_tickets", "_up_bytes"),
+        *("_perhaps", "_preface", "_records", "_ticket", "_tickets", "_up_bytes"),
     )
 
     def __init__(self) -> None:
         self._opening = False
         """The server's SETTINGS are still to come."""
         self._low = self._high = self._carried = 0
-        self._tickets = 0
+        self._tickets = self._ticket = 0
         self._preface = False
         """The client has not said anything yet."""
         self._answered = False
@@ -165,7 +166,6 @@ class _Http2Turns:
             return True
         if self._answered:
             self._turn()
-        self._low += not self._records
         self._records = min(self._records + 1, COUNTED)
         self._up_bytes += content
         if self._preface:
@@ -173,23 +173,23 @@ class _Http2Turns:
             self._up_bytes = max(0, self._up_bytes - LEAST_PREFACE)
             if content in PREFACES:  # the request comes behind it
                 self._records = 0
-                self._low -= 1
                 self._hidden = content >= LEAST_PREFACE + REQUEST_BYTES
         return self._records < COUNTED
 
     def down(self, content: int) -> bool:
         if content in CONTROL or content <= 0:
+            self._opening = self._opening and content != ACKNOWLEDGEMENT  # of settings, or SETTINGS without any
             return True
         if self._opening:
             if content <= SETTINGS_BYTES:
                 self._opening = False
                 return True
-            if self._tickets:
+            if self._tickets and abs(content - (self._ticket or content)) <= ALIKE_BYTES:
                 self._tickets -= 1
+                self._ticket = content
                 return True
             self._opening = False  # they came with something else
         if self._hidden and not self._records:  # there was a request in it
-            self._low += 1
             self._records = 1
         self._hidden = False
         if content in TWO_CONTROLS:
@@ -197,7 +197,9 @@ class _Http2Turns:
         self._down_bytes += content
         self._fits = min(self._fits + max(1, content // ANSWER_BYTES), COUNTED)
         self._answers = min(self._answers + 1, COUNTED)
-        self._answered = self._answered or self._records > 0
+        if self._records and not self._answered:
+            self._answered = True
+            self._low += 1
         return min(self._fits, self._answers) < COUNTED or self._down_bytes < WINDOW_BYTES
 
     def _side_by_side(self) -> int:

@@ -69,3 +69,18 @@ def test_tshark_reads_the_same() -> None:
     sizes = [e.request_body for e in hsa.exchanges(CAPTURE, keylog=KEYS)]
     # tshark shows the refused early request as well: it came, but the server did not read it
     assert sorted(map(int, lines)) == sorted([*(size or 0 for size in sizes), 168])
+
+
+def test_a_browser_with_an_encrypted_hello() -> None:
+    """Chromium over HTTP/2: what the server's access log has; without keys the name is marked: it may be a front's."""
+    capture, keys = FOLDER / "browser.pcap", FOLDER / "browser.keys"
+    told = [json.loads(line) for line in (FOLDER / "browser.jsonl").read_text().splitlines()]
+    found = list(hsa.exchanges(capture, keylog=keys))
+    assert [(e.method, e.target, e.status, f"HTTP/{e.http}.0") for e in found] == [
+        (t["method"], t["target"], t["status"], t["http"]) for t in told
+    ]
+    (row,) = hsa.analyze(capture, tokenizer="none").opaque
+    assert (row.server, row.encrypted_hellos, row.set_up.tls_round_trips) == ("browser.example", 1, 1)
+    estimate = row.bound["turns"]["estimate"]
+    assert estimate["low"] <= len(told) <= estimate["high"]
+    assert not any(one.encrypted_hellos for one in hsa.analyze(CAPTURE, tokenizer="none").opaque)
