@@ -74,7 +74,7 @@ def analyze(
     Exit status: 0 done (whatever the outcomes are), 1 a threshold of --fail-on was passed, 2 wrong usage or a file that
     is no capture, 3 a fault of hsa's own was caught.
     """
-    from hsa.analysis.groups import groups
+    from hsa.analysis.groups import groups, keys
     from hsa.analysis.output import analysis_json
     from hsa.analysis.redact import Door
     from hsa.cli.progress import analyze_watched
@@ -93,16 +93,18 @@ def analyze(
     chosen = (
         analysis.groups if by is None else groups(analysis.handshakes, by, [trace.file for trace in analysis.traces])
     )
-    brief = not (each or thresholds or form == "json")
+    brief = not (each or thresholds or form == "json" or plot is not None)
     shown: dict[str, Any] = Door(run.key).clean(analysis_json(analysis, chosen, brief=brief))
     rows = _rows(shown[kind], sort, top)
     with open_output(output) as file:
         for line in _lines(shown, rows, form, kind, output is None, run.options, traces):
             click.echo(line, file=file)
     if plot is not None:
-        from hsa.cli.plots import times
+        from hsa.cli.plot import times
 
-        write_figure(plot, times(rows, drawn), "no handshake with a time to ready")
+        agree = (*keys(by), "capture") if by == "capture" else keys(by)
+        figure = times(rows, shown["handshakes"], agree, drawn, [trace["file"] for trace in shown["traces"]])
+        write_figure(plot, figure, "no handshake with a time to ready")
     return report(shown, thresholds, run.quiet, interrupted)
 
 

@@ -195,18 +195,21 @@ def format_of(form: str | None, as_json: bool, output: str | None, default: str 
     return SUFFIXES.get(os.path.splitext(output or "")[1].lower(), default)
 
 
-def figure_form(path: str, inputs: Sequence[str]) -> str:
-    """The form of a figure, by the end of its file's name. Raises `click.UsageError`, also for a path that cannot be
-    written or would replace an input."""
+def figure_form(path: str, inputs: Sequence[str], forms: Sequence[str] | None = None) -> str:
+    """The form of a figure (one of `forms`, or of those that matplotlib draws), by the end of its file's name. Raises
+    `click.UsageError`, also for a path that cannot be written, or is there already."""
     from importlib.util import find_spec
 
     from hsa.analysis.drawing import FORMS
     from hsa.cli.sink import check_output
 
     form = path.rpartition(".")[2].lower()
-    if form not in FORMS:
-        raise click.UsageError(f"a figure's name ends in .{', .'.join(FORMS)}: {path} does not")
-    if find_spec("matplotlib") is None:
+    known = FORMS if forms is None else forms
+    if form not in known:
+        raise click.UsageError(f"a figure's name ends in .{', .'.join(known)}: {path} does not")
+    if forms is None and find_spec("matplotlib") is None:
         raise click.UsageError('matplotlib is not installed. Get it with: pip install "hsa[plots]"')
     check_output(path, inputs)
+    if os.path.isfile(path):
+        raise click.UsageError(f"{path} is there already; name another file for the figure")
     return form

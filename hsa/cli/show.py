@@ -21,11 +21,14 @@ Examples:
 @click.command(epilog=EXAMPLE)
 @opt.TRACES_AND_ID
 @click.option("--json", "as_json", is_flag=True, help="The handshake and its exchanges as JSON.")
-@click.option("--svg", metavar="FILE", help="Also a figure of it, a bar for each exchange: .svg, .pdf or .png.")
+@click.option("--svg", metavar="FILE", help="Also the ladder as a picture, a new .svg file.")
+@click.option("--plot", metavar="FILE", help="Also a bar for each exchange, to scale: a new .svg, .pdf or .png.")
 @opt.OUTPUT
 @opt.rules
 @opt.filters
-def show(words: tuple[str, ...], as_json: bool, svg: str | None, output: str | None, **given: Any) -> int:
+def show(
+    words: tuple[str, ...], as_json: bool, svg: str | None, plot: str | None, output: str | None, **given: Any
+) -> int:
     """Show who sent what when in one session, phase by phase.
 
     ID is the id of a handshake, as `hsa analyze --each` prints it. Times are ms since its start; c3 is the TCP
@@ -46,7 +49,9 @@ def show(words: tuple[str, ...], as_json: bool, svg: str | None, output: str | N
     if number is None and len(traces) > 1 and traces[-1] != "-" and not os.path.lexists(traces[-1]):
         raise click.UsageError(f"{shorten(traces[-1], 60)} is neither a capture nor the id of a handshake, a number")
     check_output(output, traces)
-    drawn = opt.figure_form(svg, traces) if svg is not None else ""
+    drawn = opt.figure_form(plot, traces) if plot is not None else ""
+    if svg is not None:
+        opt.figure_form(svg, traces, ("svg",))
     analysis, exchanges, interrupted = exchanges_watched(traces, run, whole=False)
     door = Door(run.key)
     shown = door.clean(analysis_json(analysis))
@@ -55,8 +60,8 @@ def show(words: tuple[str, ...], as_json: bool, svg: str | None, output: str | N
     if number is not None and not 0 <= number < len(analysis.handshakes) and analysis.traces:
         raise click.ClickException(missing(number, len(analysis.handshakes)))
     columns = width(output is None) if output is None else 80
-    if svg is not None and (number is None or not analysis.traces):
-        raise click.UsageError("--svg draws one session: give the id of a handshake (hsa analyze --each lists them)")
+    if (svg or plot) is not None and (number is None or not analysis.traces):
+        raise click.UsageError("one session is drawn: give the id of a handshake (hsa analyze --each lists them)")
     with open_output(output) as file:
         if number is None or not analysis.traces:
             table = screen(
@@ -81,9 +86,13 @@ def show(words: tuple[str, ...], as_json: bool, svg: str | None, output: str | N
                 for line in ladder(handshake, own, columns, capture):
                     click.echo(line, file=file)
             if svg is not None:
-                from hsa.cli.plots import waterfall
+                from hsa.cli.ladder_svg import svg as picture
 
-                write_figure(svg, waterfall(handshake, own, drawn), "its exchanges are not in this capture")
+                write_figure(svg, "\n".join(picture(handshake, own)).encode("utf-8", "backslashreplace"), "")
+            if plot is not None:
+                from hsa.cli.waterfall import waterfall
+
+                write_figure(plot, waterfall(handshake, own, drawn), "its exchanges are not in this capture")
     return report(shown, (), run.quiet, interrupted)
 
 
