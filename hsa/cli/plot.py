@@ -79,8 +79,8 @@ def _panel(axes: Any, title: str, bars: Sequence[Mapping[str, float]], looks: Lo
     axes.set_title(title, loc="left", fontsize=9, pad=8 + 14 * -(-used // KEY_COLUMNS))
     if used:
         axes.legend(
-            loc="lower left", bbox_to_anchor=(0, 1.0), ncols=min(used, KEY_COLUMNS), frameon=False, fontsize=7.5, borderpad=0,
-            handlelength=1.1, columnspacing=0.9, handletextpad=0.4,
+            loc="lower left", bbox_to_anchor=(0, 1.0), ncols=min(used, KEY_COLUMNS), frameon=False, fontsize=7.5,
+            borderpad=0, handlelength=1.1, columnspacing=0.9, handletextpad=0.4,
         )  # fmt: skip
     axes.spines["left"].set_visible(False)
     axes.tick_params(axis="y", length=0)
