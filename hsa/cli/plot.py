@@ -39,8 +39,13 @@ DARK = ("#0072B2", "#009E73", "#D55E00")
 """Colours that white text is read on."""
 
 
-def times(rows: Sequence[Row], handshakes: Sequence[Row], keys: Sequence[str], form: str) -> bytes | None:
-    """The picture of `rows`: groups of `handshakes` that agree in `keys`, or handshakes. None when none has a time."""
+def times(
+    rows: Sequence[Row], handshakes: Sequence[Row], keys: Sequence[str], form: str, captures: Sequence[str] = ()
+) -> bytes | None:
+    """The picture of `rows`: groups of `handshakes` that agree in `keys` (`capture` is the name, of `captures`, of the
+    first that they are in), or handshakes. None when none has a time."""
+    if "capture" in keys:
+        handshakes = [{**h, "capture": captures[h["frames"][0]]} for h in handshakes]
     known = [row for row in rows if row["time"] is not None and row["time"]["total_ms"]]
     if not known:
         return None
@@ -152,11 +157,12 @@ def _names(rows: Sequence[Row]) -> list[str]:
         if row["auth"]:
             told.append("auth")
         parts.append(told)
-    for name in ("server", "client_name", "client", "transport", "vantage"):
+    for name in ("capture", "server", "client_name", "client", "transport", "vantage"):
         before = [list(told) for told in parts]
         for own, told, row in zip(before, parts, rows, strict=True):
-            alike = {other[name] for other, text in zip(rows, before, strict=True) if text == own}
-            if len(alike) > 1 and row[name]:
-                told.append(plain(str(row[name]), NAME_WIDTH // 2))
+            alike = {other.get(name) for other, text in zip(rows, before, strict=True) if text == own}
+            if len(alike) > 1 and row.get(name):
+                value = words.capture(row[name]) if name == "capture" else str(row[name])
+                told.append(plain(value, NAME_WIDTH // 2))
     numbers = [f"(n {row['n']})" if "n" in row else f"#{row['id']}" for row in rows]
     return [f"{plain(', '.join(told), NAME_WIDTH)}  {n}" for told, n in zip(parts, numbers, strict=True)]

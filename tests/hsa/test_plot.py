@@ -135,6 +135,18 @@ def test_bars_are_as_long_as_the_parts(
         assert drawn[y] == pytest.approx(row["time"]["total_ms"], rel=0.01)
 
 
+def test_captures_are_told_apart(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file, folder = tmp_path / "x.svg", str(FIXTURES / "links" / "path-50ms")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(drawing.STYLE, "svg.fonttype", "none")
+        assert run(["analyze", "--by", "capture", "--plot", str(file), folder]) == 0
+    said = ["".join(node.itertext()) for node in ET.parse(file).iter(f"{SVG}text")]
+    for capture in Path(folder).glob("*mcp*.pcap"):
+        assert any(capture.name.partition(".pcap")[0] in text for text in said)
+    assert run(["analyze", "--operations", "--plot", str(tmp_path / "y.svg"), folder]) == 2
+    assert "do not go with it" in capsys.readouterr().err
+
+
 def test_wrong_files(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     there = tmp_path / "there.svg"
     there.write_text("mine")
