@@ -19,7 +19,7 @@ Looks = Mapping[str, tuple[str, str]]
 """Name of a piece to its colour and hatch."""
 ROWS_DRAWN = 40
 """More do not fit a page; how many are left out is said."""
-NAME_WIDTH = 52
+NAME_WIDTH = 60
 KEY_COLUMNS = 4
 PARTS: Looks = {
     "connect_ms": ("#56B4E9", ""),
@@ -156,13 +156,14 @@ def _names(rows: Sequence[Row]) -> list[str]:
             told.append(str(row["outcome"]))
         if row["auth"]:
             told.append("auth")
+        if row.get("capture"):
+            told.append(words.capture(row["capture"]))
         parts.append(told)
-    for name in ("capture", "server", "client_name", "client", "transport", "vantage"):
+    for name in ("server", "client_name", "client", "transport", "vantage"):
         before = [list(told) for told in parts]
         for own, told, row in zip(before, parts, rows, strict=True):
-            alike = {other.get(name) for other, text in zip(rows, before, strict=True) if text == own}
-            if len(alike) > 1 and row.get(name):
-                value = words.capture(row[name]) if name == "capture" else str(row[name])
-                told.append(plain(value, NAME_WIDTH // 2))
+            alike = {other[name] for other, text in zip(rows, before, strict=True) if text == own}
+            if len(alike) > 1 and row[name]:
+                told.append(plain(str(row[name]), NAME_WIDTH // 2))
     numbers = [f"(n {row['n']})" if "n" in row else f"#{row['id']}" for row in rows]
     return [f"{plain(', '.join(told), NAME_WIDTH)}  {n}" for told, n in zip(parts, numbers, strict=True)]
