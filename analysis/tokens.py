@@ -253,3 +253,13 @@ def _load(name: str, file: Path) -> Encoding:
     fields = data.split()
     ranks = dict(zip(map(a2b_base64, fields[::2]), map(int, fields[1::2]), strict=True))
     return Encoding(name, pat_str=table.pattern, mergeable_ranks=ranks, special_tokens={})
+
+
+def words_of_one_token() -> list[str]:
+    """Lower-case words that are one token of `o200k_base` alone, behind a space, and with a capital behind one."""
+    whole = set(_load("o200k_base", _table_file("o200k_base", None)).token_byte_values())
+    return sorted(
+        word.decode("ascii")
+        for word in whole
+        if word.isalpha() and word.islower() and {b" " + word, b" " + word.capitalize()} <= whole
+    )

@@ -7,6 +7,7 @@ import click
 from hsa.cli.capture_live import live
 from hsa.cli.capture_relay import relay
 from hsa.cli.capture_run import run
+from hsa.cli.capture_scrub import scrub
 from hsa.cli.capture_stdio import stdio
 from hsa.cli.generate import generate
 
@@ -22,6 +23,7 @@ def capture() -> None:
       hsa capture relay --listen 9000 --to 127.0.0.1:8000 -o trace.pcapng
       hsa capture stdio -o trace.pcapng -- python server.py
       hsa capture generate s1 -o captures
+      hsa capture scrub trace.pcapng -o shared.pcapng
     """
 
 
@@ -30,3 +32,4 @@ capture.add_command(run)
 capture.add_command(relay)
 capture.add_command(stdio)
 capture.add_command(generate)
+capture.add_command(scrub)
