@@ -19,6 +19,8 @@ from hsa.analysis.statistics import difference, interval, median
 from hsa.analysis.tokens import TABLES, TableMissing, Tokenizer
 
 RTT_MS = 50.0
+ENOUGH = 5
+"""Contacts below which a difference of a few milliseconds is not spoken of."""
 WITHIN_PERCENT = 3.0
 """A slope this near to its round trips is explained by them."""
 COUNTS = ("RT", "network RT", "Conn", "bytes up", "bytes down")
@@ -214,9 +216,12 @@ def _resumed(fresh: Recording, again: Recording | None) -> str:
     wire = [_of(each, lambda h: h.captured_bytes_down) for each in (again, fresh)]
     if found.median is None or wire[0] is None or wire[1] is None:
         return ""
-    sure = found.low is not None and found.high is not None and not found.low <= 0 <= found.high
+    enough = min(len(fresh.runs), len(again.runs)) >= ENOUGH  # the interval of a few contacts is too narrow
+    sure = enough and found.low is not None and found.high is not None and not found.low <= 0 <= found.high
     faster = (
-        f"{abs(found.median):.1f} ms {'faster' if found.median > 0 else 'slower'}" if sure else "as fast as without"
+        f"{abs(found.median):.1f} ms {'faster' if found.median > 0 else 'slower'}"
+        if sure
+        else "as fast as without, as far as can be told"
     )
     return f"Resuming spares {wire[1] - wire[0]:,.0f} bytes (the certificate) but no round trip: A2A is {faster}."
 
