@@ -6,7 +6,9 @@ import base64
 import gzip
 import json
 import random
+import ssl
 import string
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -16,13 +18,14 @@ from h2.connection import H2Connection
 from hsa.analysis.model import Handshake
 from hsa.analysis.options import Options
 from hsa.analysis.pipeline import analyze_traces
+from hsa.analysis.scrub import dns
 from hsa.analysis.scrub.addresses import Addresses
 from hsa.analysis.scrub.content import body
 from hsa.analysis.scrub.json_text import Scan
 from hsa.analysis.scrub.layers import scrub
 from hsa.analysis.scrub.packing import packed
 from hsa.analysis.scrub.pseudonyms import BITS, Pseudonyms
-from hsa.analysis.scrub.rewrite import rewrite
+from hsa.analysis.scrub.rewrite import Survivors, rewrite
 from hsa.analysis.scrub.text import Words
 from hsa.capture.files import open_traces
 from hsa.dissectors.coding import decoder_for
@@ -215,3 +218,30 @@ def test_addresses_share_their_networks_exactly_when_the_originals_do() -> None:
         assert len(".".join(map(str, x))) == len(".".join(map(str, a)))
     assert addresses.text(b"127.0.0.1") == b"127.0.0.1"
     assert addresses.text(b"2001:db8::1") != b"2001:db8::1"
+
+
+def test_names_in_dns_and_in_client_hellos_become_the_same() -> None:
+    labels = HOST.encode().split(b".")
+    asked = b"".join(bytes([len(label)]) + label for label in labels) + b"\0"
+    made = dns.scrub(words(), b"\0\1\1\0\0\1\0\0\0\0\0\0" + asked + b"\0\1\0\1")
+    wanted = words().host(HOST.encode()).split(b".")
+    assert made[12:-4] == b"".join(bytes([len(label)]) + label for label in wanted) + b"\0"
+    incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+    client = ssl.create_default_context().wrap_bio(incoming, outgoing, server_hostname=HOST)
+    with pytest.raises(ssl.SSLWantReadError):
+        client.do_handshake()
+    hello = outgoing.read()
+    left = stream((C2S, hello)).encode("latin-1")
+    assert b".".join(wanted) in left and b"acmecorp" not in left
+    assert left[:5] == hello[:5] and left[11:43] != hello[11:43]
+
+
+def test_flipped_bytes_break_nothing(tmp_path: Path) -> None:
+    draw = random.Random(11)
+    for path in draw.sample(CAPTURES, 12):
+        data = bytearray(path.read_bytes())
+        for _ in range(len(data) // 300):
+            data[draw.randrange(40, len(data))] = draw.randrange(256)
+        (tmp_path / "bad.pcap").write_bytes(data)
+        with suppress(Survivors):
+            assert rewrite(open_traces([tmp_path / "bad.pcap"]), tmp_path / "out", b"k").packets >= 0
