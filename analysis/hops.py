@@ -157,6 +157,10 @@ class HopMatcher:
         for one in (*forwarded, key):  # by what was passed on before by bodies
             fits = self._under_way(one, exchange)
             found = found or fits
+        cut = ("cut", *key[:3])  # of one that lacks bytes, no more may be known
+        if cut in self._pending or exchange.damaged:
+            fits = self._under_way(cut, exchange, keep=exchange.damaged)
+            found = found or fits
         self._forget(start)
         if not found:
             return None
@@ -166,7 +170,7 @@ class HopMatcher:
             exchange.guessed = True
         return outer
 
-    def _under_way(self, key: Key, exchange: Exchange) -> list[tuple[int, int, Exchange]]:
+    def _under_way(self, key: Key, exchange: Exchange, keep: bool = True) -> list[tuple[int, int, Exchange]]:
         """Exchanges with this key that `exchange` was sent on for: (ns from its answer's end to theirs, ns it began
         after them, the exchange). It is put with them."""
         start, end = exchange.request_start or 0, end_of_wait(exchange)
@@ -177,11 +181,22 @@ class HopMatcher:
             if outer_end < start:
                 continue
             under_way.append(outer)
-            if outer.inner is None and outer_end >= end and dialled_for(outer, exchange) and _is_new(outer, exchange):
-                after = outer_end - end if outer_end != _OPEN else 0
+            if outer_end < end and not outer.damaged:  # of a damaged one the end may be missing
+                continue
+            if not dialled_for(outer, exchange):
+                continue
+            if outer.inner is not None:
+                if outer.inner.link is not exchange.link and not _session_ids(outer):
+                    outer.inner.guessed = True  # either may be the one
+            elif _is_new(outer, exchange):
+                after = max(0, outer_end - end) if outer_end != _OPEN else 0
                 found.append((after, start - (outer.request_start or start), outer))
-        under_way.append(exchange)
-        self._pending[key] = under_way
+        if keep:
+            under_way.append(exchange)
+        if under_way:
+            self._pending[key] = under_way
+        else:
+            self._pending.pop(key, None)
         return found
 
     def _forget(self, now: int) -> None:

@@ -182,7 +182,7 @@ class Witnesses:
         assert link is not None
         known = self._trace_of_link.get(link)
         if link in self._shared or (reading.trace_id and known is not None and known != reading.trace_id):
-            exchange.guessed = not session.is_named()
+            exchange.guessed = True
         return session
 
     def _by_trace_id(self, exchange: Exchange, reading: Reading) -> Session | None:

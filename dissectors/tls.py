@@ -184,7 +184,8 @@ class TlsReader:
     def _reason(self) -> str | None:
         facts = self._facts
         if self._hello is None:
-            return LATE if self._setting.mid_start[C2S] else NO_HELLO
+            up, down = self._setting.mid_start
+            return LATE if up or (down and not facts.records[C2S]) else NO_HELLO
         if self._server is None:
             return ONE_SIDED if any(facts.application_bytes) else "TLS: the handshake was not answered"
         if not any(facts.application_bytes):

@@ -13,7 +13,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from importlib import metadata
@@ -92,8 +92,15 @@ def missing(cells: list[Cell]) -> list[str]:
     return sorted(name for name in needed if importlib.util.find_spec(name) is None)
 
 
-def play(cell: Cell, folder: Path, setting: Setting, step: Callable[[str], None] = lambda _: None) -> Recording:
-    """Play a cell and leave capture and truth in `folder`; `step` is told each contact as it happens.
+def play(
+    cell: Cell,
+    folder: Path,
+    setting: Setting,
+    step: Callable[[str], None] = lambda _: None,
+    placed: Callable[[Link], AbstractContextManager[Place]] = place,
+) -> Recording:
+    """Play a cell and leave capture and truth in `folder`; `step` is told each contact as it happens, `placed` gives
+    the two sides of the link.
 
     Raises FileExistsError rather than write over a file, PlayFailed, `sniffer.CannotRecord`, `proxy.NoProxy` and
     `links.namespaces.CannotLink`, and for a Node client `sdks.NoEnvironment`.
@@ -109,14 +116,21 @@ def play(cell: Cell, folder: Path, setting: Setting, step: Callable[[str], None]
             raise FileExistsError(f"{folder / name} exists and is not written over")
     made: list[Path] = []
     try:
-        return _play(cell, folder, setting, step, made)
+        return _play(cell, folder, setting, step, placed, made)
     except BaseException:
         for file in made:
             file.unlink(missing_ok=True)
         raise
 
 
-def _play(cell: Cell, folder: Path, setting: Setting, step: Callable[[str], None], made: list[Path]) -> Recording:
+def _play(
+    cell: Cell,
+    folder: Path,
+    setting: Setting,
+    step: Callable[[str], None],
+    placed: Callable[[Link], AbstractContextManager[Place]],
+    made: list[Path],
+) -> Recording:
     captures, (truth_file, *log_file) = ([folder / name for name in part] for part in names(cell))
     runs = cell.default_runs if setting.runs is None else setting.runs
     warmups = 0 if cell.at_once else setting.warmups
@@ -126,7 +140,7 @@ def _play(cell: Cell, folder: Path, setting: Setting, step: Callable[[str], None
     began = datetime.now(UTC)
     with ExitStack() as stack:
         scratch = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="hsa-generate-")))
-        where = stack.enter_context(place(setting.link))
+        where = stack.enter_context(placed(setting.link))
         waiting, going, ports = _errands(cell, setting, where, runs, warmups)
         environment, key_log = {}, scratch / KEY_LOG
         if cell.tls:

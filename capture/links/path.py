@@ -38,6 +38,8 @@ class Ends:
     server_address: str
     counts: list[list[dict[str, int]]] = field(default_factory=list)
     """After the block: for each hop what its queues did (`queue.Count`), first the one towards the server."""
+    middle: list[Namespace] = field(default_factory=list)
+    """Between the hops, from the client's side."""
     client_device: str = TOWARDS_SERVER
     server_device: str = TOWARDS_CLIENT
 
@@ -72,6 +74,7 @@ def path(link: Link, hops: int = 1) -> Iterator[Ends]:
                 # What the kernel learned on one connection must not change the next.
                 kernel_setting("ipv4/tcp_no_metrics_save", "1")
         ends = Ends(places[0], places[-1], _address(0, 1), _address(hops - 1, 2))
+        ends.middle = places[1:-1]
         ends.counts = [[] for _ in range(hops)]
         for hop in range(hops):
             before = [_network(other) for other in range(hop)]

@@ -206,3 +206,11 @@ def test_a_rotated_id_goes_on_with_its_session() -> None:
     client.call()
     found = only(tape)
     assert (found["tasks"]["operations"], notes(found)["rotated"]) == (2, 1)
+
+
+def test_a_session_with_an_id_takes_no_request_of_the_era_without_ids() -> None:
+    session = Session(0, "mcp", "192.0.2.1", ids=("s-1",))
+    modern = exchange(10, 15, "tools/call", role=Role.TASK, phase=Phase.TASK).reading
+    assert modern is not None and not speaks_against(session, modern)
+    modern.era = "modern"
+    assert speaks_against(session, modern)

@@ -98,9 +98,25 @@ def test_of_several_the_one_answered_soonest_after_is_taken_and_unsure() -> None
     assert inner.guessed
 
 
-def test_an_exchange_has_one_inner_leg() -> None:
-    outer = seen(0, 10, leg(*FRONT))
-    assert matched(outer, seen(1, 9, leg(*BACK)), seen(2, 8, leg(*BACK)))[2] is None
+def test_an_exchange_has_one_inner_leg_and_of_two_either_may_be_it() -> None:
+    outer, first, second = seen(0, 10, leg(*FRONT)), seen(1, 9, leg(*BACK)), seen(2, 8, leg(*BACK))
+    assert matched(outer, first, second) == [None, outer, None]
+    assert first.guessed
+    named = [seen(start, end, link, "s") for start, end, link in ((0, 10, leg(*FRONT)), (1, 9, leg(*BACK)))]
+    matched(*named, seen(2, 8, leg(*BACK), "s"))
+    assert not named[1].guessed
+
+
+def test_a_request_whose_body_is_lost_is_a_leg_all_the_same() -> None:
+    """Nothing is known of it but what its head says, and not when its answer ended."""
+    outer = seen(0, 3, leg(*FRONT))
+    outer.digest, outer.damaged = 0, True
+    inner = seen(1, 9, leg(*BACK))
+    assert inner.reading is not None
+    inner.reading.rpc_id = 7
+    assert matched(outer, inner)[1] is outer
+    whole = seen(0, 3, leg(*FRONT))
+    assert matched(whole, seen(1, 9, leg(*BACK)))[1] is None
 
 
 def test_requests_do_not_come_back_to_where_they_have_been() -> None:
