@@ -54,6 +54,14 @@ def serving(name: str, **how: Any) -> Iterator[tuple[list[str], list[Served]]]:
         loop.close()
 
 
+def visit(errand: Any) -> list[dict[str, Any]]:
+    """What the SDK's client tells of its contacts."""
+    from hsa.capture.generate.processes import client, python_client
+
+    with client(python_client(sys.executable), errand.cell.protocol, nullcontext(), {}) as player:
+        return player.contacts(errand, lambda outcome: None)[1]
+
+
 @pytest.mark.sdk
 @pytest.mark.parametrize("name", CELLS)
 def test_the_real_client_does_its_handshake_and_a_task(name: str) -> None:
@@ -61,12 +69,11 @@ def test_the_real_client_does_its_handshake_and_a_task(name: str) -> None:
     pytest.importorskip("mcp")
     from hsa.capture.generate.cells import CELLS as KNOWN
     from hsa.capture.generate.errand import Errand
-    from hsa.capture.generate.processes import client, contacts
 
     cell = KNOWN[{"s1.mcp-modern-server1": "s1.mcp-modern"}.get(name, name)]
     with serving(f"recorded/{name}.pcap", fast=True) as (urls, served):
         errand = Errand(cell, urls[0], direct=urls[0], runs=2)
-        _, told = contacts(client(sys.executable), errand, lambda outcome: None, nullcontext(), {})
+        told = visit(errand)
     assert [(record["outcome"], record["task"]) for record in told] == [("ready", "ok")] * 2, told
     assert all(each.exchange is not None for each in served if each.operation != "notifications/cancelled")
 
@@ -77,11 +84,10 @@ def test_a_counterpart_recorded_over_http2_answers_over_http1(name: str) -> None
     pytest.importorskip("mcp")
     from hsa.capture.generate.cells import CELLS as KNOWN
     from hsa.capture.generate.errand import Errand
-    from hsa.capture.generate.processes import client, contacts
 
     with serving(f"replay/{name}.local.pcapng.gz", fast=True) as (urls, _):
         errand = Errand(KNOWN[f"s1.{name[3:]}"], urls[0], direct=urls[0], runs=1)
-        _, told = contacts(client(sys.executable), errand, lambda outcome: None, nullcontext(), {})
+        told = visit(errand)
     assert [(record["outcome"], record["task"]) for record in told] == [("ready", "ok")], told
 
 
