@@ -77,6 +77,10 @@ class Conversation:
             self._send(t_ns, side, ACK | (PSH if start + len(part) == len(data) else 0), part)
             self._next[side] += len(part)
 
+    def skip(self, side: int, size: int) -> None:
+        """`side` sent `size` bytes that are not to be seen."""
+        self._next[side] += size
+
     def fin(self, t_ns: int, side: int) -> None:
         """`side` will send no more; the other acknowledges."""
         if self._over[side]:

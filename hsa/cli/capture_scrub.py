@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 
 import click
 
@@ -14,7 +16,8 @@ EXAMPLE = """\b
 Examples:
   hsa capture scrub trace.pcapng -o shared.pcapng
   hsa capture scrub trace.pcapng -o shared.pcapng --keep names
-  hsa capture scrub trace.pcapng -o shared.pcapng --key key.bin --json"""
+  hsa capture scrub trace.pcapng -o shared.pcapng --key key.bin --json
+  hsa capture scrub trace.pcapng --decrypt --keylog keys.log -o shared.pcapng"""
 
 
 @click.command(epilog=EXAMPLE)
@@ -32,20 +35,39 @@ Examples:
     metavar="FILE",
     help="The same key gives the same pseudonyms in several captures; without it a new one is drawn and forgotten.",
 )
+@click.option(
+    "--decrypt",
+    is_flag=True,
+    help="Write what TLS carried in the clear (and scrubbed), where its secrets are in IN or --keylog.",
+)
+@click.option(
+    "--keylog", type=click.Path(exists=True, dir_okay=False), metavar="FILE", help="TLS secrets (NSS key log)."
+)
 @click.option("--json", "as_json", is_flag=True, help="The report as one JSON object.")
-def scrub(trace: str, output: str, keep: tuple[str, ...], key: str | None, as_json: bool) -> int:
+def scrub(
+    trace: str,
+    output: str,
+    keep: tuple[str, ...],
+    key: str | None,
+    decrypt: bool,
+    keylog: str | None,
+    as_json: bool,
+) -> int:
     """Replace what is somebody's own in a capture, length for length.
 
     Addresses, host names, credentials, cookies, ids, names, descriptions, arguments and results become pseudonyms, the
     same one everywhere; what is not decoded is blanked, TLS secrets are dropped. hsa reads the same handshakes, phases,
     bytes and times from the result. OUT must not exist yet, and appears only when everything was replaced.
     """
+    from hsa.analysis.decrypted import write_decrypted
     from hsa.analysis.redact import visible
     from hsa.analysis.scrub.rewrite import Survivors, rewrite
     from hsa.capture.files import open_traces
 
     if os.path.lexists(output):
         raise click.UsageError(f"-o {output} is there already; scrub overwrites nothing")
+    if keylog is not None and not decrypt:
+        raise click.UsageError("--keylog is for --decrypt: without it sealed bytes become noise")
     check_output(output, [trace])
     secret = os.urandom(32)
     if key is not None:
@@ -56,13 +78,21 @@ def scrub(trace: str, output: str, keep: tuple[str, ...], key: str | None, as_js
     reader = open_traces([trace])
     if reader.errors or len(reader.traces) != 1:
         raise click.ClickException(f"{trace}: {reader.errors[0][1] if reader.errors else 'no capture'}")
-    with _appearing(output) as name:
+    with _appearing(output) as name, ExitStack() as stack:
+        source, opened = reader, 0
+        if decrypt:
+            plain = stack.enter_context(_passing(output))
+            try:
+                opened = write_decrypted(trace, plain, keylog)
+            except ValueError as error:
+                raise click.ClickException(str(error)) from None
+            source = open_traces([plain])
         try:
-            report = rewrite(reader, name, secret, frozenset(keep))
+            report = rewrite(source, name, secret, frozenset(keep))
         except Survivors as error:
             raise click.ClickException(str(error)) from None
-        if reader.errors:
-            raise click.ClickException(f"{trace}: {reader.errors[0][1]}")
+        if reader.errors or source.errors:
+            raise click.ClickException(f"{trace}: {(reader.errors or source.errors)[0][1]}")
     cut = reader.traces[0].cut
     shown = {
         "schema": "hsa/scrub/v1",
@@ -71,6 +101,7 @@ def scrub(trace: str, output: str, keep: tuple[str, ...], key: str | None, as_js
         "replaced": dict(sorted(report.replaced.items())),
         "kept": sorted(keep),
         "tls_secrets_dropped": report.secrets_dropped,
+        "decrypted": opened,
         "names_dropped": report.names_dropped,
         "input_cut": cut is not None,
     }
@@ -81,11 +112,22 @@ def scrub(trace: str, output: str, keep: tuple[str, ...], key: str | None, as_js
     for what, count in sorted(report.replaced.items()):
         click.echo(f"  {what:<40} {count}")
     click.echo(f"  {'blocks of TLS secrets dropped':<40} {report.secrets_dropped}")
+    if decrypt:
+        click.echo(f"  {'TLS connections written in the clear':<40} {opened}")
     if keep:
         click.echo(f"  kept as they were: {', '.join(sorted(keep))}")
     if cut is not None:
         click.echo("  the input ends in the middle of a packet, which was left out")
     return 0
+
+
+@contextmanager
+def _passing(output: str) -> Iterator[str]:
+    """A temporary file beside `output`, for its owner only, that is gone when the block ends."""
+    import tempfile
+
+    with tempfile.NamedTemporaryFile(prefix=".hsa-", dir=os.path.dirname(os.path.realpath(output))) as file:
+        yield file.name
 
 
 class _appearing:

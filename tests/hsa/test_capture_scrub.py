@@ -60,6 +60,24 @@ def test_names_can_be_kept(tmp_path: Path) -> None:
     assert b'"echo' not in (tmp_path / "other").read_bytes()
 
 
+def test_what_tls_carried_can_be_shared_in_the_clear(tmp_path: Path) -> None:
+    import hsa
+
+    sealed, out = CAPTURE.with_name("tls.mcp-legacy.pcapng"), tmp_path / "out.pcapng"
+    status, text = run(str(sealed), "-o", str(out), "--decrypt", "--json")
+    assert status == 0 and json.loads(text)["decrypted"] == 12
+    assert [p.name for p in tmp_path.iterdir()] == ["out.pcapng"]
+    numbers = [
+        [(h.outcome, h.round_trips, h.connections, h.bytes_up, h.bytes_down) for h in hsa.analyze(file).handshakes]
+        for file in (sealed, out)
+    ]
+    assert numbers[0] == numbers[1] != []
+    data = out.read_bytes()
+    assert b"TRAFFIC_SECRET" not in data and b'"echo' not in data and b"tools/list" in data
+    status, text = run(str(sealed), "-o", str(tmp_path / "other"), "--keylog", str(CAPTURE))
+    assert status == 2 and "--decrypt" in text
+
+
 @pytest.mark.tshark
 @pytest.mark.skipif(shutil.which("tshark") is None, reason="needs tshark")
 def test_tshark_finds_no_bad_checksum_and_nothing_malformed(tmp_path: Path) -> None:
