@@ -115,7 +115,8 @@ class Clients:
         if reading.numeric_id is None or reading.session:
             return None
         for session in self._recent(exchange, reading):
-            if session.counter is not None and 0 < reading.numeric_id - session.counter <= 2:
+            follows = session.counter is not None and 0 < reading.numeric_id - session.counter <= 2
+            if follows and not speaks_against(session, reading):
                 exchange.guessed = True
                 return session
         return None

@@ -90,4 +90,6 @@ def _sent_again(session: Session, number: int, reading: Reading) -> bool:
         same = before is not None and (before.numeric_id == number or before.operation == reading.operation)
         if same and (failed(step) or is_authentication(step)):
             return True
+        if same:
+            break
     return any(is_authentication(step) for step in session.steps[-1:] + session.challenged[-1:])

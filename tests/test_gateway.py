@@ -220,7 +220,7 @@ def test_who_sent_what_behind_the_pool() -> None:
         if most < len(owners) and by_id[number]["attribution"] == "exact":
             certain.append((number, owners))
     print(f"{wrong} of {total} exchanges joined to another's session ({100 * wrong / total:.1f} %)")
-    assert total > 400
+    assert total > 400 and wrong <= 0.02 * total
     assert not certain
 
 

@@ -6,7 +6,9 @@ from fixtures import speech
 from fixtures.craft import Tape
 from fixtures.sessions import Legacy, Modern
 from fixtures.speech import compact, request, response, result, rpc
+from hsa.analysis.clients import Clients
 from hsa.analysis.going_on import speaks_against
+from hsa.analysis.model import Exchange
 from hsa.analysis.session import Session
 from hsa.dissectors.reading import Phase, Role
 from tests.analysis import story
@@ -214,3 +216,28 @@ def test_a_session_with_an_id_takes_no_request_of_the_era_without_ids() -> None:
     assert modern is not None and not speaks_against(session, modern)
     modern.era = "modern"
     assert speaks_against(session, modern)
+
+
+def listing(start_ms: float, end_ms: float | None, era: str = "legacy") -> Exchange:
+    made = exchange(start_ms, end_ms, "tools/list", role=Role.LISTING, phase=Phase.CAPABILITY, forwarded="192.0.2.1")
+    assert made.reading is not None
+    made.reading.numeric_id, made.reading.era = 2, era
+    return made
+
+
+def test_a_counter_does_not_join_eras() -> None:
+    clients = Clients(30_000_000_000)
+    mine = Session(0, "mcp", "192.0.2.1", server="198.51.100.1:8000", ids=("s-1",), counter=1)
+    clients.add(mine)
+    for era, expected in (("legacy", mine), ("modern", None)):
+        following = listing(10, 15, era)
+        assert following.reading is not None
+        assert clients.by_counter(following, following.reading) is expected
+
+
+def test_what_went_well_when_sent_again_is_not_sent_a_third_time() -> None:
+    session = Session(0, "mcp", "192.0.2.1", counter=2, numbers={2}, steps=[listing(10, None)])
+    again = listing(30, 35).reading
+    assert again is not None and not speaks_against(session, again)
+    session.steps.append(listing(20, 25))
+    assert speaks_against(session, again)
