@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from operator import le
 from pathlib import Path
 
 import pytest
@@ -219,6 +220,8 @@ def test_bytes_of_exchanges_are_the_tcp_payload() -> None:
         for connection, counted in sums.items():
             plain = connection.kind == "http" and connection.tls is None
             if not any(connection.gaps) and plain and connection not in framed:
-                assert counted == connection.payload_bytes, (file, connection.number)
-                checked += 1
+                late = any(connection.mid_start)  # what comes before the first start line is damage
+                fits = all(map(le, counted, connection.payload_bytes)) if late else counted == connection.payload_bytes
+                assert fits, (file, connection.number)
+                checked += not late
     assert checked > 500
