@@ -220,8 +220,9 @@ def test_bytes_of_exchanges_are_the_tcp_payload() -> None:
         for connection, counted in sums.items():
             plain = connection.kind == "http" and connection.tls is None
             if not any(connection.gaps) and plain and connection not in framed:
-                late = any(connection.mid_start)  # what comes before the first start line is damage
-                fits = all(map(le, counted, connection.payload_bytes)) if late else counted == connection.payload_bytes
+                # What comes before the first start line, a PROXY header or what is left of a message, is in none.
+                more = any(connection.mid_start) or connection.proxied_client is not None
+                fits = all(map(le, counted, connection.payload_bytes)) if more else counted == connection.payload_bytes
                 assert fits, (file, connection.number)
-                checked += not late
+                checked += not more
     assert checked > 500
