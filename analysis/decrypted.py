@@ -2,8 +2,8 @@
 
 Strategy: the driver reads the capture as ever; what opens the stream inside a TLS connection looks on as its bytes go
 by. The packets of such a connection are left out, and in their place a conversation is written that says the same bytes
-at the times at which they were seen: set-up, data, holes, ends. All other packets stay as they are. A stream in a
-tunnel (CONNECT) and one that nothing opens stay sealed.
+at the times at which they were seen: set-up, data, holes, ends. All other packets stay as they are. Of a connection
+through a proxy (CONNECT) what was said to the proxy comes first, as it was. A stream that nothing opens stays sealed.
 """
 
 from __future__ import annotations
@@ -21,15 +21,22 @@ from hsa.capture.write import Path, PcapngWriter
 from hsa.dissectors.connection import Connection
 from hsa.dissectors.contract import C2S, S2C, Chunk, Direction, Item, Seen
 from hsa.dissectors.driver import Driver
+from hsa.dissectors.first_bytes import HTTP
 from hsa.dissectors.nesting import Output, Setting
 from hsa.dissectors.nesting import Reader as StreamReader
 from hsa.dissectors.packets import PacketDecoder, parts
 from hsa.dissectors.registry import open_stream
 
+TLS = b"\x16"
+"""What a handshake record begins with."""
 UNKNOWN_HOLE = 1
 """Bytes written as missing where it is not known how many are."""
 
+ASKING_BYTES = 65536
+"""What is said to a proxy before it opens a tunnel; a connection that says more has none that is written."""
+
 _Ends = tuple[str, int, str, int]
+_Part = tuple[int, Direction, bytes | int]
 
 
 @dataclass(slots=True)
@@ -37,22 +44,36 @@ class _Said:
     """What one TLS connection carried: (time, direction, bytes or the size of a hole), in order."""
 
     connection: Connection
-    parts: list[tuple[int, Direction, bytes | int]] = field(default_factory=list)
+    parts: list[_Part] = field(default_factory=list)
 
 
 class _Watched:
-    """A reader of a stream whose bytes are noted as they go by."""
+    """A reader of a stream whose bytes are noted as they go by, up to `most` of them."""
 
-    def __init__(self, reader: StreamReader, said: _Said) -> None:
+    def __init__(self, reader: StreamReader, parts: list[_Part], most: int | None = None) -> None:
         self._reader = reader
-        self._said = said
+        self.parts = parts
+        self._most = most
+
+    def asked(self) -> None:
+        """What the client says next, a ClientHello, goes through a tunnel: note no more, nor that."""
+        hellos = (
+            i
+            for i, (_, way, data) in enumerate(self.parts)
+            if way is C2S and isinstance(data, bytes) and data[:1] == TLS
+        )
+        del self.parts[next(hellos, len(self.parts)) :]
+        self._most = 0
 
     def push(self, direction: Direction, item: Item) -> list[Output]:
         """As `Reader.push`."""
-        if isinstance(item, Chunk):
-            self._said.parts += [(one.seen.t_last_ns, direction, one.data) for one in item.packets()]
-        else:
-            self._said.parts.append((item.seen.t_last_ns, direction, max(item.size, UNKNOWN_HOLE)))
+        if self._most is None or self._most > 0:
+            if isinstance(item, Chunk):
+                self.parts += [(one.seen.t_last_ns, direction, one.data) for one in item.packets()]
+            else:
+                self.parts.append((item.seen.t_last_ns, direction, max(item.size, UNKNOWN_HOLE)))
+            if self._most is not None:
+                self._most -= max(item.size, UNKNOWN_HOLE)
         return self._reader.push(direction, item)
 
     def end(self, direction: Direction | None, how: str, seen: Seen) -> list[Output]:
@@ -82,14 +103,23 @@ def write_decrypted(path: str, output: Path, keylog: str | None = None) -> int:
 def _opened(path: str, keylog: str | None) -> list[_Said]:
     reader = open_traces([path])
     found: dict[Connection, _Said] = {}
+    to_proxy: dict[Connection, _Watched] = {}
 
     def opener(kind: str, setting: Setting) -> StreamReader | None:
         inner = open_stream(kind, setting)
         connection = setting.connection
-        if inner is None or setting.tls is None or setting.tunnel is not None or connection in found:
+        if inner is None or connection in found:
+            return inner
+        if setting.tls is None:
+            if setting.tunnel is not None and connection in to_proxy:
+                to_proxy[connection].asked()
+            elif kind == HTTP:
+                inner = to_proxy[connection] = _Watched(inner, [], ASKING_BYTES)
             return inner
         said = found[connection] = _Said(connection)
-        return _Watched(inner, said)
+        if setting.tunnel is not None and connection in to_proxy:
+            said.parts += to_proxy.pop(connection).parts
+        return _Watched(inner, said.parts)
 
     driver = Driver(reader, opener=opener, secrets=key_log(Options(keylog=keylog, tokenizer="none"), reader))
     for _ in driver:

@@ -91,11 +91,21 @@ def _coded(words: Words, data: bytes, kind: str, coding: str) -> bytes | None:
     name = kind.partition(";")[0].strip().lower()
     made = _scrubber(words, plain, name, True, None)(plain)
     found = packed(made, coding, len(data))
-    if found is None:
-        found = packed(_blunt(made, plain), coding, len(data))
-        if found is not None:
-            words.counts["coded bodies with long texts blanked"] += 1
+    for blunter, what in ((_blunt, "long texts"), (_bluntest, "all words")):
+        if found is None:
+            found = packed(blunter(made, plain), coding, len(data))
+            if found is not None:
+                words.counts[f"coded bodies with {what} blanked"] += 1
     return found
+
+
+def _bluntest(made: bytes, plain: bytes) -> bytes:
+    """The replaced content with every word that is not as it was taken down to one letter, or one digit."""
+    out = bytearray(made)
+    for match in re.finditer(rb"[0-9A-Za-z]+", made):
+        if match[0] != plain[match.start() : match.end()]:
+            out[match.start() : match.end()] = re.sub(rb"[0-9]", b"1", re.sub(rb"[A-Za-z]", b"x", match[0]))
+    return bytes(out)
 
 
 def _blunt(made: bytes, plain: bytes) -> bytes:

@@ -7,7 +7,10 @@ between its quotes, digit for digit, so that what was valid JSON still is. Escap
 
 from __future__ import annotations
 
+import base64
+import json
 import re
+from contextlib import suppress
 
 from hsa.analysis.scrub.text import Words
 from hsa.analysis.scrub.vocabulary import (
@@ -133,6 +136,8 @@ class Scan:
             return inside
         if key == "name" and inside.startswith(_HANDOFF):
             return _HANDOFF + self._string(inside[len(_HANDOFF) :], "names")
+        if key == "protected" and (header := self._signed_header(inside)) is not None:
+            return header
         kind = "names" if key in ("name", "title", "agent_name") else "text"
         if _SECRET.match(key):
             kind = "secrets"
@@ -141,6 +146,15 @@ class Scan:
         if inside.startswith(b"/") and b" " not in inside and b"\\" not in inside:
             return self._words.target(inside)
         return self._string(inside, kind)
+
+    def _signed_header(self, inside: bytes) -> bytes | None:
+        """The header of a signature (RFC 7515 section 7.2): JSON in base64url. It names where the keys are."""
+        with suppress(ValueError):
+            plain = base64.urlsafe_b64decode(inside + b"=" * (-len(inside) % 4))
+            if isinstance(json.loads(plain), dict):
+                made = base64.urlsafe_b64encode(Scan(self._words).feed(plain)).rstrip(b"=")
+                return made if len(made) == len(inside) else None
+        return None
 
     def _string(self, inside: bytes, kind: str) -> bytes:
         if b"\\" not in inside:

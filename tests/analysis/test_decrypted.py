@@ -20,6 +20,7 @@ CAPTURES = [
     FIXTURES / "recorded" / "oauth.mcp-modern.pcapng",
     FIXTURES / "foreign" / "front-back.pcapng",
     *sorted((FIXTURES / "cases").glob("case13*.pcapng")),
+    *sorted((FIXTURES / "cases").glob("case63*.pcapng")),
 ]
 EQUAL = (
     *("protocol", "era", "version", "transport", "outcome", "cause", "client", "server", "warm", "observed"),

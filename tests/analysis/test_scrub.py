@@ -70,8 +70,6 @@ def test_the_analysis_of_a_scrubbed_capture_is_that_of_the_capture(path: Path, t
 DIFFER: dict[str, str] = {
     "cases/case26e": "fragments of IP are blanked",
     "cases/case26f": "fragments of IP are blanked",
-    "cases/case62e": "the new content does not fit into so few bytes of brotli",
-    "cases/case68a": "where the keys are stands in base64, which is replaced as it is",
 }
 """Captures whose analysis changes, and why."""
 
