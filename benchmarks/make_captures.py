@@ -4,6 +4,7 @@
 * `dense`: 5,000 MCP sessions of the legacy era; `dense-10000` and `dense-20000` go on, for the growth of memory.
 * `scan`: 2,000,000 SYN packets, each to another port.
 * `small`: eight MCP sessions, for the time that a small capture takes.
+* `tls-16384`, `tls-1024`: a download over TLS in records of so many bytes, with the secrets that open it.
 """
 
 from __future__ import annotations
@@ -13,11 +14,13 @@ import random
 import sys
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 
 from benchmarks.sessions import download, interactive, mcp_legacy
+from benchmarks.tls import download as tls_download
 from benchmarks.wire import GLOBAL_HEADER, START_US, Packet, address, write
 
 FOLDER = Path(__file__).resolve().parent.parent / "bench-data"
@@ -27,6 +30,8 @@ INTERACTIVE = 300
 """Long-lived encrypted connections of small records in the mixed capture."""
 DENSE_SECONDS = 240
 SCAN_SYNS = 2_000_000
+TLS_BYTES = {16_384: 256 * 2**20, 1_024: 128 * 2**20}
+"""Size of the records of a download over TLS, and of what it carries."""
 
 
 def mixed(path: str) -> int:
@@ -119,6 +124,7 @@ CAPTURES: dict[str, Callable[[str], int]] = {
     "dense-20000": lambda path: dense(path, 20_000),
     "scan": scan,
     "small": small,
+    **{f"tls-{record}": partial(tls_download, size=size, record=record) for record, size in TLS_BYTES.items()},
 }
 
 
