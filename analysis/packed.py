@@ -15,8 +15,7 @@ from array import array
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import fields
 from operator import attrgetter
-from tempfile import SpooledTemporaryFile
-from typing import Any, Generic, TypeVar
+from typing import IO, Any, Generic, TypeVar
 
 T = TypeVar("T")
 
@@ -37,8 +36,7 @@ class Packed(Generic[T]):
         record is of Python's own types."""
         self._complete: Callable[[int, T], None] = lambda number, record: None
         self._reducers: dict[type, Callable[[Any], Any]] = {kind: _reducer(kind) for kind in kinds}
-        self._file = SpooledTemporaryFile(MEMORY_BYTES)  # noqa: SIM115 (closed when this is gone)
-        weakref.finalize(self, self._file.close)
+        self._file: IO[bytes] = io.BytesIO()
         self._ends = array("q", [0])
         self._filling: list[T] = []
         self._unpacked: dict[int, list[T]] = {}
@@ -55,8 +53,18 @@ class Packed(Generic[T]):
             self._file.seek(0, io.SEEK_END)
             self._file.write(zlib.compress(self._pickled(self._filling), 1))
             self._ends.append(self._file.tell())
+            if self._ends[-1] > MEMORY_BYTES and isinstance(self._file, io.BytesIO):
+                self._roll_over(self._file)
             self._filling = []
         return number
+
+    def _roll_over(self, memory: io.BytesIO) -> None:
+        """From memory to a file. (Few captures come here, and `tempfile` takes its time to load.)"""
+        from tempfile import TemporaryFile
+
+        self._file = TemporaryFile()  # noqa: SIM115 (closed when this is gone)
+        weakref.finalize(self, self._file.close)
+        self._file.write(memory.getbuffer())
 
     def replace(self, number: int, record: T) -> None:
         """Put another record in the place of one."""

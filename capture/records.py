@@ -24,6 +24,15 @@ class NotACapture(ValueError):
     """The bytes of this file are not a capture that hsa reads. The message says which and why, in one line."""
 
 
+def distinct(values: Int64) -> Int64:
+    """Each value once, in order. What `np.unique` gives, which loads `numpy.ma` first: a tenth of what numpy takes to
+    start."""
+    ordered: Int64 = np.sort(values)
+    first = np.ones(len(ordered), np.bool_)
+    first[1:] = ordered[1:] != ordered[:-1]
+    return ordered[first]
+
+
 def frame_key(trace: int, frame: int) -> int:
     """Frame key of frame number `frame` (1-based) in the trace with index `trace`."""
     return (trace << FRAME_BITS) | frame

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hsa.capture.records import Int32, Int64
+from hsa.capture.records import Int32, Int64, distinct
 from hsa.dissectors.ip import mix
 from hsa.dissectors.packets import ACK, SYN, Packets
 
@@ -264,7 +264,7 @@ def assign(packets: Packets, keys: UInt64, side: NDArray[np.int8], trace: Int64,
     group = np.repeat(np.arange(len(starts)), stops - starts)
     opening = np.flatnonzero((flags & (SYN | ACK)) == SYN)
     expected = np.where(side[opening] == 0, bases[0][group[opening]], bases[1][group[opening]])
-    split = np.unique(group[opening[seq[opening] != expected]])
+    split = distinct(group[opening[seq[opening] != expected]])
     answers = np.flatnonzero((flags & (SYN | ACK)) == SYN | ACK)
     expected = np.where(side[answers] == 0, bases[0][group[answers]], bases[1][group[answers]])
     odd = group[answers[seq[answers] != expected]]
@@ -354,7 +354,7 @@ def _number(
     if not len(counted):
         return
     counted = counted[np.argsort(packets.frame[packet[counted]])]
-    for index in np.unique(here[counted]).tolist():
+    for index in distinct(here[counted]).tolist():
         mine = counted[here[counted] == index]
         begin = table.numbers.get(index, 0)
         numbers = np.arange(begin, begin + len(mine))

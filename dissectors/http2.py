@@ -21,8 +21,7 @@ from hsa.dissectors import http2_frames as frames
 from hsa.dissectors.buffer import Buffer
 from hsa.dissectors.contract import C2S, S2C, Damage, Direction, Gap, Item, Payload, Probe, Seen, Spec
 from hsa.dissectors.http2_events import Http2Control, Http2DataEnd, Http2Headers
-from hsa.dissectors.http2_frames import HEADER, NAMES, PREFACE, FrameHeader, header_at, next_frame
-from hsa.dissectors.http2_hpack import BadBlock, BlockDecoder
+from hsa.dissectors.http2_frames import HEADER, NAMES, PREFACE, BadBlock, FrameHeader, header_at, next_frame
 
 BLOCK_BYTES = 2**20
 """Longest header block read, its CONTINUATION frames included; a flood of them has no end."""
@@ -59,6 +58,8 @@ class _Side:
     )
 
     def __init__(self, direction: Direction, mid_start: bool, out: list[Any]) -> None:
+        from hsa.dissectors.http2_hpack import BlockDecoder  # hpack is for who has HTTP/2
+
         self.direction = direction
         self.decoder = BlockDecoder(not mid_start)
         self.largest = WHOLE_BYTES

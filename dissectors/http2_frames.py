@@ -41,6 +41,10 @@ _MAYBE = re.compile(rb"(?=\x00[\x00-\x40][\x00-\xff][\x00-\x09][\x00-\x2d][\x00-
 """Where a frame header of ordinary length may stand."""
 
 
+class BadBlock(Exception):
+    """A header block that breaks a rule; what follows on the connection cannot be relied on."""
+
+
 class FrameHeader(NamedTuple):
     """The nine bytes ahead of a payload."""
 

@@ -20,6 +20,8 @@ from hpack.hpack import decode_integer
 from hpack.huffman_table import decode_huffman
 from hpack.table import HeaderTable
 
+from hsa.dissectors.http2_frames import BadBlock
+
 MAX_TABLE_BYTES = 2**20
 """Largest dynamic table kept. Real peers use 4 KiB to 64 KiB."""
 MAX_LIST_BYTES = 256 * 1024
@@ -37,10 +39,6 @@ _STATIC_SIZE = len(_STATIC)
 Field = tuple[str | None, str | None]
 """Name and value; None where unknown."""
 _UNKNOWN: Field = (None, None)
-
-
-class BadBlock(Exception):
-    """A header block that breaks a rule; what follows on the connection cannot be relied on."""
 
 
 @dataclass(slots=True)

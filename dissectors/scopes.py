@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from hsa.capture.records import Int64
+from hsa.capture.records import Int64, distinct
 from hsa.dissectors.flows import UInt64, by_key
 from hsa.dissectors.ip import mix
 from hsa.dissectors.packets import Packets
@@ -49,7 +49,7 @@ class Scopes:
         if first == self._last and bool((trace == first).all()):
             self._latest_ns = max(self._latest_ns, int(packets.t_ns.max()))
         else:
-            present = np.unique(trace).tolist()
+            present = distinct(trace).tolist()
             spans = [(int(packets.t_ns[trace == t].min()), int(packets.t_ns[trace == t].max()), t) for t in present]
             for begin, end, index in sorted(spans):
                 if index not in self._scope:
@@ -61,9 +61,7 @@ class Scopes:
             if len(present) > 1:
                 self._last = None if len({self._scope[t] for t in present}) > 1 else self._last
         scopes = (
-            {t: self._scope[t] for t in np.unique(trace).tolist()}
-            if self._last is None
-            else {first: self._scope[first]}
+            {t: self._scope[t] for t in distinct(trace).tolist()} if self._last is None else {first: self._scope[first]}
         )
         if not any(scopes.values()):
             return keys

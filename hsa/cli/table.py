@@ -5,7 +5,6 @@ Everything that comes in has passed the redaction door; here only the escapes of
 
 from __future__ import annotations
 
-import csv
 import io
 import json
 import unicodedata
@@ -126,6 +125,8 @@ def flat(row: Row, prefix: str = "") -> dict[str, Any]:
 def csv_lines(rows: Iterable[Row], names: Sequence[str]) -> Iterator[str]:
     """A header line with `names`, then one line for each flat row (RFC 4180 but for the line end). Unknown is an empty
     cell; text cannot become a formula."""
+    import csv
+
     buffer = io.StringIO()
     writer = csv.writer(buffer, lineterminator="\n")
     writer.writerow(names)

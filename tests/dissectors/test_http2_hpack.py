@@ -7,7 +7,8 @@ from hpack import Decoder, Encoder
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hsa.dissectors.http2_hpack import MAX_LIST_BYTES, BadBlock, BlockDecoder
+from hsa.dissectors.http2_frames import BadBlock
+from hsa.dissectors.http2_hpack import MAX_LIST_BYTES, BlockDecoder
 
 TEXT = st.text(st.characters(min_codepoint=33, max_codepoint=126), min_size=1, max_size=20)
 NAMES = st.sampled_from((":path", "x-one", "x-two", "content-type")) | TEXT.map(str.lower)
