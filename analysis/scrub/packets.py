@@ -37,11 +37,30 @@ class Segment:
 
 
 @dataclass(slots=True)
+class Fragment:
+    """A piece of an IP datagram in its frame, as it was. In the frame it is blanked until the datagram is whole."""
+
+    version: int
+    ends: tuple[bytes, bytes]
+    protocol: int
+    identification: int
+    network: tuple[int, ...]
+    offset: int
+    more: bool
+    begin: int
+    """Where it lies in the frame."""
+    data: bytes
+    whole: bool
+    """All of it was captured."""
+
+
+@dataclass(slots=True)
 class Frame:
     """One packet on its way to the output."""
 
     data: bytearray
     segment: Segment | None = None
+    fragment: Fragment | None = None
     sums: list[tuple[str, int, int, int, bool]] = field(default_factory=list)
     """Checksums to be made: (kind, where its header begins, where what it covers ends, where the IP header begins,
     whether all of it is there)."""
@@ -75,6 +94,18 @@ class Walker:
         else:
             self._words.counts["frames of unknown link types blanked"] += 1
             self._blank(0, end)
+        return frame
+
+    def datagram(self, first: Fragment, data: bytes) -> Frame:
+        """The datagram that was sent in fragments like this one, behind a header of its own without options, walked
+        as a frame is. `data` is what all of them carry."""
+        if first.version == 4:
+            head = b"\x45\0" + (20 + len(data)).to_bytes(2, "big") + b"\0\0\0\0\x40"
+            head += bytes([first.protocol]) + b"\0\0"
+        else:
+            head = b"\x60\0\0\0" + len(data).to_bytes(2, "big") + bytes([first.protocol, 64])
+        frame = self._frame = Frame(bytearray(head + b"".join(first.ends) + data))
+        self._ip(0, len(frame.data), first.network, 0)
         return frame
 
     # ------------------------------------------------------------------ link layer
@@ -158,8 +189,10 @@ class Walker:
         stop = at + total if total >= head else end
         if stop < end:
             data[stop:end] = bytes(end - stop)
-        fragment = self._number(at + 6) & 0x3FFF
-        self._carried(data[at + 9], at + head, min(stop, end), stop, at, ends, network, depth, quoted, fragment > 0)
+        word, fragment = self._number(at + 6), None
+        if word & 0x3FFF:
+            fragment = (word & 0x1FFF) * 8, bool(word & 0x2000), self._number(at + 4)
+        self._carried(data[at + 9], at + head, min(stop, end), stop, at, ends, network, depth, quoted, fragment)
 
     def _ipv6(self, at: int, end: int, network: tuple[int, ...], depth: int, quoted: bool) -> None:
         data = self._frame.data
@@ -170,12 +203,14 @@ class Walker:
         stop = at + 40 + total if total else end
         if stop < end:
             data[stop:end] = bytes(end - stop)
-        kind, place, fragment = data[at + 6], at + 40, False
+        kind, place, fragment = data[at + 6], at + 40, None
         for _ in range(10):
             if place + 8 > end:
                 break
             if kind == 44:
-                fragment = fragment or bool(self._number(place + 2) & 0xFFF9)
+                word = self._number(place + 2)
+                if word & 0xFFF9:
+                    fragment = word & 0xFFF8, bool(word & 1), self._number(place + 4, 4)
                 kind, place = data[place], place + 8
             elif kind in _EXTENSIONS:
                 size = 8 + data[place + 1] * 8
@@ -200,12 +235,17 @@ class Walker:
         network: tuple[int, ...],
         depth: int,
         quoted: bool,
-        fragment: bool,
+        fragment: tuple[int, bool, int] | None,
     ) -> None:
-        """What an IP packet carries: in [at, end), and up to `stop` as sent."""
+        """What an IP packet carries: in [at, end), and up to `stop` as sent. `fragment`: offset, whether more follow,
+        identification."""
         data = self._frame.data
-        if fragment:
-            self._words.counts["fragments blanked"] += 1
+        if fragment is not None:
+            offset, more, identification = fragment
+            version, part = data[ip] >> 4, bytes(data[at:end])
+            self._frame.fragment = Fragment(
+                version, ends, protocol, identification, network, offset, more, at, part, end == stop
+            )
             self._blank(at, end)
         elif quoted:
             keep = 20 if protocol == 6 else 8

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 
 from hsa.analysis.redact import LOOKS
 from hsa.analysis.scrub.layers import scrub
-from hsa.analysis.scrub.packets import Frame, Segment, Walker, seal
+from hsa.analysis.scrub.packets import Fragment, Frame, Segment, Walker, seal
 from hsa.analysis.scrub.pseudonyms import Pseudonyms
 from hsa.analysis.scrub.text import Words
 from hsa.analysis.scrub.vocabulary import KNOWN_RUNS
@@ -28,6 +28,10 @@ from hsa.dissectors.contract import C2S, S2C, Chunk, Direction, Gap, Item, Seen
 
 STREAM_BYTES = 512 * 2**20
 """Longest direction of a connection that is read; longer ones are blanked."""
+PENDING = 1024
+"""Datagrams that wait for fragments."""
+LONGEST = 65_515
+"""Of what an IP datagram carries."""
 _SYN, _ACK = 2, 16
 _RUN = re.compile(rb"[0-9A-Za-z]{8,}")
 
@@ -85,9 +89,17 @@ def rewrite(reader: Reader, output: Path, key: bytes, keep: frozenset[str] = fro
                     int(records.frame[row]),
                 )
             )
-    conversations = list(_conversations(frames))
+    datagrams = list(_datagrams(walker, frames))
+    packets = list(frames)
+    for datagram in datagrams:
+        packets[datagram.pieces[-1][0]] = datagram.frame
+    conversations = list(_conversations(packets))
     for conversation in conversations:
-        _replace(words, conversation, frames)
+        _replace(words, conversation, packets)
+    _put_back(datagrams, frames)
+    in_pieces = sum(frame.fragment is not None for frame in frames) - sum(len(one.pieces) for one in datagrams)
+    if in_pieces:
+        words.counts["fragments blanked"] += in_pieces
     made = [seal(frame) for frame in frames]
     report.packets, report.connections = len(frames), len(conversations)
     for trace in reader.traces:
@@ -110,6 +122,58 @@ def _write(reader: Reader, output: Path, rows: list[tuple[int, int, int, int]], 
             for number, interface in enumerate(trace.interfaces):
                 if interface.dropped is not None:
                     writer.statistics(last, number, received=interface.received, dropped=interface.dropped)
+
+
+# ---------------------------------------------------------------------- fragments
+
+
+@dataclass(slots=True)
+class _Datagram:
+    """One that was sent in fragments, all of which are there."""
+
+    frame: Frame
+    head: int
+    """Length of the header that was put before it."""
+    pieces: list[tuple[int, Fragment]]
+    """With the number of their frame; the one that came last is last."""
+
+
+def _datagrams(walker: Walker, frames: list[Frame]) -> Iterator[_Datagram]:
+    """The datagrams that were sent in fragments and are whole; no more than `PENDING` are waited for."""
+    waiting: dict[tuple[object, ...], dict[int, tuple[int, Fragment]]] = {}
+    for number, frame in enumerate(frames):
+        piece = frame.fragment
+        if piece is None or not piece.whole:
+            continue
+        key = (piece.version, piece.ends, piece.protocol, piece.identification, piece.network)
+        parts = waiting.setdefault(key, {})
+        if piece.offset in parts:
+            continue
+        parts[piece.offset] = number, piece
+        data = b""
+        for offset in sorted(parts):
+            data += parts[offset][1].data if offset == len(data) else b""
+        last = parts[max(parts)][1]
+        if not last.more and len(data) == last.offset + len(last.data) <= LONGEST:
+            del waiting[key]
+            yield _Datagram(
+                walker.datagram(piece, data), 20 if piece.version == 4 else 40, sorted(parts.values(), key=_by_number)
+            )
+        elif len(waiting) > PENDING:
+            del waiting[next(iter(waiting))]
+
+
+def _by_number(piece: tuple[int, Fragment]) -> int:
+    return piece[0]
+
+
+def _put_back(datagrams: Iterable[_Datagram], frames: list[Frame]) -> None:
+    """What has become of the datagrams, into their fragments."""
+    for datagram in datagrams:
+        data = seal(datagram.frame)[datagram.head :]
+        for number, piece in datagram.pieces:
+            place = slice(piece.begin, piece.begin + len(piece.data))
+            frames[number].data[place] = data[piece.offset : piece.offset + len(piece.data)]
 
 
 # ---------------------------------------------------------------------- streams

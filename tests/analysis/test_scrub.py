@@ -59,19 +59,10 @@ def facts(h: Handshake) -> tuple[object, ...]:
 
 @pytest.mark.parametrize("path", CAPTURES, ids=lambda p: f"{p.parent.name}/{p.stem}")
 def test_the_analysis_of_a_scrubbed_capture_is_that_of_the_capture(path: Path, tmp_path: Path) -> None:
-    if f"{path.parent.name}/{path.stem}" in DIFFER:
-        pytest.skip(DIFFER[f"{path.parent.name}/{path.stem}"])
     out = tmp_path / "scrubbed.pcapng"
     rewrite(open_traces([path]), out, b"a key for tests only")
     before, after = (analyze_traces([p], Options(tokenizer="none")) for p in (path, out))
     assert [facts(h) for h in after.handshakes] == [facts(h) for h in before.handshakes]
-
-
-DIFFER: dict[str, str] = {
-    "cases/case26e": "fragments of IP are blanked",
-    "cases/case26f": "fragments of IP are blanked",
-}
-"""Captures whose analysis changes, and why."""
 
 
 def stream(*parts: tuple[Direction, bytes]) -> str:
