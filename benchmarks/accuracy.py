@@ -30,6 +30,7 @@ RTTS = (25.0, 50.0, 100.0, 200.0)
 MOST_PERCENT, MOST_MS = 3.0, 2.0
 """An error may be this large, whichever is larger."""
 OPTIONS = Options(tokenizer="none")
+CONTROL = Path("/proc/sys/net/ipv4/tcp_congestion_control")
 
 
 @dataclass(slots=True)
@@ -65,6 +66,12 @@ class Row:
         return self.low <= self.real_high and self.real_low <= self.high
 
 
+def over_this_kernel(rtt_ms: float, kind: str = "path") -> Link:
+    """A link as the real runs have it: their namespaces inherit the congestion control of this kernel."""
+    control = CONTROL.read_text().strip() if CONTROL.exists() else "cubic"
+    return Link(kind, rtt_ms=rtt_ms, congestion="bbr" if control == "bbr" else "cubic")
+
+
 def compare(cell: str, source: str, link: Link, name: str, recorded: Sequence[Path], real: Sequence[Path]) -> Row:
     """Predict from captures what others show. `recorded` and `real` are capture files of the cell."""
     times = [h.client_time_to_ready_ms for h in analyze_traces(real, OPTIONS).handshakes if not h.warm]
@@ -97,7 +104,7 @@ def rows(cells: Sequence[str], folder: Path, source: str = "local") -> Iterator[
             name = Recorded("path", rtt).name
             real = sorted(folder.glob(f"{name}/*/{cell}.pcap*"))
             if real and recorded:
-                yield compare(cell, source, Link(rtt_ms=rtt), name, recorded, real)
+                yield compare(cell, source, over_this_kernel(rtt), name, recorded, real)
 
 
 def table(found: Sequence[Row]) -> Iterator[str]:

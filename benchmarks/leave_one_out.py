@@ -23,6 +23,7 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
+from benchmarks.accuracy import over_this_kernel
 from hsa.analysis.options import Options
 from hsa.analysis.pipeline import analyze_traces
 from hsa.analysis.statistics import interval
@@ -35,7 +36,6 @@ from hsa.capture.generate.sniffer import SETTLE_S, sniff
 from hsa.capture.links.link import Link as Recorded
 from hsa.capture.links.namespaces import inside
 from hsa.capture.links.path import path
-from hsa.replay.link import Link
 from hsa.replay.predict import groups, predict
 from hsa.replay.recorded import read
 
@@ -195,7 +195,7 @@ def rows(folder: Path, conditions: Sequence[Condition]) -> Iterator[Row]:
             for vantage in VANTAGES:
                 sessions = read([folder / source.name / f"{vantage}.pcap"], OPTIONS).sessions
                 cold = [s for s in sessions if not s.handshake.warm][1:]  # the first is the warm-up
-                found = groups(predict(cold, Link(rtt_ms=target.rtt_ms)))
+                found = groups(predict(cold, over_this_kernel(target.rtt_ms)))
                 if not found:
                     print(f"nothing predicted from {source.name} at {vantage}", file=sys.stderr)
                     continue

@@ -16,6 +16,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from benchmarks.accuracy import over_this_kernel
 from hsa.analysis.options import Options
 from hsa.replay.link import Link
 from hsa.replay.predict import predict
@@ -107,7 +108,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--tries", type=int, default=3)
     given = parser.parse_args(arguments)
     files = given.files or [file for folder in FOLDERS for file in sorted((FIXTURES / folder).glob("*.pcap*"))]
-    link = Link(given.link, rtt_ms=given.rtt)
+    link = over_this_kernel(given.rtt, given.link)
     rows: list[Row] = []
     reasons: Counter[str] = Counter()
     for start in range(0, len(files), TOGETHER):
